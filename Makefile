@@ -1,0 +1,73 @@
+# Needs Python 3.11 or newer (with venv and pip) and make; everything else goes into .venv.
+#   make demo     the whole road, from a crash to a guarded fix, on an example
+#   make test     the quick tests; ARGS="-k name" for some of them
+#   make check    everything that must hold before a change goes in
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.PHONY: demo test slow coverage lint format types changelog check clean
+.DELETE_ON_ERROR:
+
+demo: .venv/.package
+	@$(BIN)/stepfork demo
+
+test: .venv/.test
+	@$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+slow: .venv/.test
+	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+# All tests, so that the figure means something; pytest's closing line is shown again below the table.
+coverage: .venv/.test
+	@rm -f .coverage .coverage.*
+	@log=$$(mktemp); trap 'rm -f "$$log" "$$log.code"' EXIT; \
+	  { $(BIN)/python -m coverage run -m pytest -n 2 $(ARGS) 2>&1; echo $$? >"$$log.code"; } | tee "$$log"; \
+	  $(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report || exit 1; \
+	  tail -n 1 "$$log"; exit "$$(cat "$$log.code")"
+
+lint: .venv/.lint
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+
+format: .venv/.lint
+	@$(BIN)/python -m ruff check --fix .
+	@$(BIN)/python -m ruff format .
+
+types: .venv/.test .venv/.lint
+	@$(BIN)/python -m mypy
+	@$(BIN)/python -m pyright
+
+# That every fragment in changelog.d can become a part of the next release's notes.
+changelog: .venv/.lint
+	@$(BIN)/python -m towncrier build --draft --version next >/dev/null
+
+check: test lint types changelog coverage
+
+clean:
+	@rm -rf .venv .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps: each is newer than pyproject.toml once its part is installed.
+.venv/.package: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stepfork needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
+	@echo "setting up .venv"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv .venv
+	@$(PIP) install --upgrade pip
+	@$(PIP) install --editable '.[pytest]'
+	@touch $@
+
+.venv/.test: .venv/.package
+	@echo "installing what the tests need"
+	@$(PIP) install --group test
+	@touch $@
+
+.venv/.lint: .venv/.package
+	@echo "installing the linters"
+	@$(PIP) install --group lint
+	@touch $@

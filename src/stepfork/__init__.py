@@ -1,0 +1,63 @@
+"""stepfork turns a failed run of an AI agent into an ordinary pytest test.
+
+Decorate the agent's logic with :func:`step`, what crosses into the outside world with :func:`tool`
+and :func:`model`. A run that fails is kept; ``stepfork make-test`` makes a test of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepfork._version import __version__
+
+if TYPE_CHECKING:
+    from stepfork._conduct import areplay, replay
+    from stepfork._decorators import model, step, tool
+    from stepfork._run import fail, run
+    from stepfork._replaying import replaying
+    from stepfork._settings import configure
+    from stepfork.errors import StepforkError
+
+__all__ = [
+    "StepforkError",
+    "__version__",
+    "areplay",
+    "configure",
+    "fail",
+    "model",
+    "replay",
+    "replaying",
+    "run",
+    "step",
+    "tool",
+]
+
+_HOME = {
+    "StepforkError": "errors",
+    "configure": "_settings",
+    "fail": "_run",
+    "model": "_decorators",
+    "areplay": "_conduct",
+    "replay": "_conduct",
+    "replaying": "_replaying",
+    "run": "_run",
+    "step": "_decorators",
+    "tool": "_decorators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used (PEP 562)."""
+    import importlib
+
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"stepfork.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in ("errors", "testing", "tolerance"):
+        return importlib.import_module(f"stepfork.{name}")
+    raise AttributeError(f"module 'stepfork' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,108 @@
+"""An export: one run as one file, which every command takes in place of an id.
+
+It is a journal with its large payloads written into it, so whatever reads journals reads exports.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from stepfork._calls import Plain, Run
+from stepfork._events import CallEnded, CallStarted, Event, ItemYielded, decode_line, encode_line
+from stepfork._journal import blobs_of, load_blob
+from stepfork._recording import read_run
+from stepfork._store import ARCHIVE_ENDING
+from stepfork.errors import OptionError, RecordingDamaged
+
+_LONGEST_PART = 60
+
+
+def archive_name(run: Run) -> str:
+    """Return the file name of an export: ``refund-agent-3f2a9c01bd.stepfork``."""
+    return f"{_portable(run.name) or 'run'}-{_portable(run.id) or 'unnamed'}{ARCHIVE_ENDING}"
+
+
+def _portable(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text)[:_LONGEST_PART].strip("-")
+
+
+def archive(path: Path) -> bytes:
+    """Return the journal at ``path`` as a file that stands alone; what tore when the run was killed is left out.
+
+    Raises:
+        RecordingDamaged: a payload is missing or was changed.
+    """
+    *lines, _torn = path.read_bytes().split(b"\n")
+    return b"".join(
+        _stand_alone(path, number, line) if b'"$blob"' in line else line + b"\n"
+        for number, line in enumerate(lines, 1)
+    )
+
+
+def _stand_alone(path: Path, number: int, line: bytes) -> bytes:
+    event = decode_line(line)
+    try:
+        _put_in(event, blobs_of(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RecordingDamaged(
+            f"cannot be exported: {path}:{number}",
+            detail=[("why", f"its blob cannot be read: {error}")],
+            path=str(path),
+            line=number,
+        ) from None
+    return encode_line(event)
+
+
+def _put_in(event: Event, blobs: Path) -> None:
+    match event:
+        case CallStarted():
+            event.input = {name: _loaded(value, blobs) for name, value in event.input.items()}
+        case ItemYielded():
+            event.value = _loaded(event.value, blobs)
+        case CallEnded():
+            event.value = _loaded(event.value, blobs)
+            event.changes = _loaded(event.changes, blobs)
+        case _:
+            pass
+
+
+def _loaded(value: Plain, blobs: Path) -> Plain:
+    return load_blob(blobs, value) if type(value) is dict and "$blob" in value else value
+
+
+def write_archive(target: Path, data: bytes, *, force: bool = False) -> None:
+    """Write an export for its owner alone, whole and readable or not at all.
+
+    Raises:
+        OptionError: ``target`` exists and ``force`` is not set, or cannot be written.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if not force:
+            _create(target, data)
+            return
+        _create(temporary, data)
+        temporary.replace(target)
+    except FileExistsError:
+        raise OptionError(
+            f"there is a file already: {target}",
+            ways_on=["write over it: --force", "or give another name: --output FILE"],
+            path=str(target),
+        ) from None
+    except OSError as error:
+        raise OptionError(
+            f"cannot write {target}", detail=[("why", error.strerror or str(error))], path=str(target)
+        ) from None
+
+
+def _create(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        read_run(path)
+    except BaseException:
+        path.unlink()
+        raise

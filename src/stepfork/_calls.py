@@ -1,0 +1,165 @@
+"""The data that every other module speaks of: calls, their outcomes, and the run they make up.
+
+A recording that was read, and a replay that was made, are both a :class:`Run`: so one function
+draws them, one writes them as a snapshot, one compares them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Plain: TypeAlias = Any
+"""A value as the codec writes it: None, bool, int, finite float, str, list and dict[str, Plain] only."""
+
+Kind: TypeAlias = Literal["step", "tool", "model"]
+
+Status: TypeAlias = Literal[
+    "returned",
+    "raised",
+    "suspended",  # control flow, not failure: cancellation, an interrupt that waits for a human
+    "closed_early",  # a stream that its consumer left before the end
+    "killed",  # the process ended in the middle of the call
+    "unfinished",  # the run ended, the call had not
+    "stopped",  # replay only: the call, or one below it, could not be answered
+    "cut_off",  # replay only: cancelled because a sibling stopped
+]
+
+Shape: TypeAlias = Literal["value", "awaitable", "stream", "astream"]
+"""How the outcome reaches the caller; ``awaitable``: a plain function returned something to await."""
+
+
+class Outcome(msgspec.Struct, omit_defaults=True):
+    """What a call did."""
+
+    status: Status
+    value: Plain = None
+    """The returned value, or a stream's return value; the encoded exception when raised or suspended."""
+    items: list[Plain] | None = None
+    """The chunks of a stream, in order."""
+    shape: Shape = "value"
+    origin: str | None = None
+    """Raised: the address where this exception object was first seen."""
+    changes: dict[str, list[Any]] | None = None
+    """By parameter name, what the call changed in place (see ``_mutation``)."""
+
+    @property
+    def has_exception(self) -> bool:
+        """Whether ``value`` is an encoded exception."""
+        return self.status in ("raised", "suspended")
+
+
+class Call(msgspec.Struct, omit_defaults=True, eq=False):
+    """One invocation of a step, tool or model, with what it called in turn."""
+
+    kind: Kind
+    name: str
+    address: str
+    """``handle#1/plan#1/search#2``"""
+    input: dict[str, Plain]
+    """The arguments by parameter name, bound with their defaults, encoded on entry."""
+    outcome: Outcome
+    children: list[Call] = []
+    seconds: float = 0.0
+    span: tuple[int, int] = (0, 0)
+    """Positions of its start and its end in the journal: two calls whose spans cross overlapped."""
+    lossy: bool = False
+    """Some value could not be encoded and stands as a placeholder."""
+
+    repeats: bool = False
+    """A polled tool: how often it was asked is not compared."""
+
+    # What a replay adds.
+    moved_from: str | None = None
+    stale: bool = False
+    drifted: bool = False
+    unrecorded: bool = False
+    overridden: bool = False
+    extended: bool = False
+    """Answered from an extension, or run live for one just now."""
+    site: str | None = None
+    """``shop/agent.py:88``, the line of the user's code that made the call; replay only."""
+
+    def walk(self) -> Iterator[Call]:
+        """Yield this call and all below it, in order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def label(self) -> str:
+        """The last part of the address: ``search#2``."""
+        return self.address.rpartition("/")[2]
+
+
+class Failure(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What makes a run a failed one."""
+
+    kind: Literal["raised", "failed", "marked"]
+    """``raised``: the root ended with an exception; ``failed``: the code called ``fail``;
+    ``marked``: somebody said so afterwards."""
+    address: str | None = None
+    type: str | None = None
+    """Of the exception: ``module:QualName``."""
+    message: str = ""
+    """The exception's text, or the reason that was given."""
+
+
+class Criterion(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What a run that did not raise must show to count as good."""
+
+    expect: dict[str, Plain] = {}
+    """JSONPath over ``{"input": ..., "output": ...}`` of the root -> the value that must stand there."""
+    never: tuple[str, ...] = ()
+    times: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.expect or self.never or self.times)
+
+
+class Run(msgspec.Struct, omit_defaults=True, eq=False):
+    """One execution of an agent: a tree of calls and how it ended."""
+
+    id: str
+    name: str
+    root: Call
+    failure: Failure | None = None
+    criterion: Criterion | None = None
+    entry: Entry | None = None
+    started: float = 0.0
+    """Seconds since the epoch."""
+    seconds: float = 0.0
+    ended: bool = True
+    """False for a run that is still going or was killed."""
+    incomplete: bool = False
+    """stepfork itself failed while recording; some calls may be missing."""
+    made_by: str = ""
+    facts: list[str] = []
+    """Id-like texts that are constants of the code: they came back identical in the proof."""
+
+    def walk(self) -> Iterator[Call]:
+        """Yield every call in order, the root first."""
+        return self.root.walk()
+
+
+class Entry(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Where a test finds the root function again."""
+
+    module: str
+    qualname: str
+    file: str = ""
+    """Path of the source file, relative to the project's root where it is inside."""
+
+
+def parent_address(address: str) -> str:
+    """Return the address of the caller; empty for a root."""
+    return address.rpartition("/")[0]
+
+
+def child_address(parent: str, name: str, number: int) -> str:
+    """Return the address of the ``number``-th call of ``name`` in ``parent``, counted from 1."""
+    return f"{parent}/{name}#{number}" if parent else f"{name}#{number}"

@@ -1,0 +1,339 @@
+"""Runs the root function of a replay, sync or async, within its time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stepfork import _context
+from stepfork._calls import Call, Failure, Outcome, Run
+from stepfork._codec import decode, type_name
+from stepfork._control_flow import is_control_flow
+from stepfork._extension import ExtensionWriter
+from stepfork._load import Recording, load_recording
+from stepfork._override import Overrides
+from stepfork._paths import project_root
+from stepfork._record import make_redactor
+from stepfork._replay import Replay
+from stepfork._replayed import Replayed
+from stepfork._root_call import root_arguments
+from stepfork._settings import Settings, settings
+from stepfork._spec import spec_of
+from stepfork._time_limit import time_limit
+from stepfork.errors import OptionError, ReplayStopped, ReplayTimeout
+from stepfork.tolerance import Rule
+
+_QUIET_TURNS = 20
+"""Turns of the event loop without a new call after which nothing more is expected from other tasks."""
+
+
+class Conductor:
+    """One replay from its options to its result."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        function: Callable[..., Any],
+        *,
+        override: Mapping[str, Any],
+        live: frozenset[str],
+        tolerance: Mapping[str, Rule],
+        timeout: float | None,
+        extend: tuple[str, ...] | None,
+        provided: Mapping[str, Any],
+    ) -> None:
+        chosen = settings(project_root(recording.path.parent))
+        self.recording = recording
+        self.function = function
+        self.extension = None
+        if extend is not None:
+            self.extension = ExtensionWriter(recording.path, recording.run.id, extend)
+        self.overrides = Overrides(override, chosen.override)
+        self.seconds = chosen.timeout if timeout is None else timeout
+        self.session = Replay(
+            recording,
+            overrides=self.overrides,
+            redactor=make_redactor(chosen),
+            moved=chosen.moved,
+            tolerance={**_rules_of(chosen), **tolerance},
+            live=live,
+            extension=self.extension,
+        )
+        self.timed_out = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.spec = spec_of(function)
+        self.args, self.kwargs = self._arguments(provided, chosen)
+
+    def _arguments(self, provided: Mapping[str, Any], chosen: Settings) -> tuple[list[Any], dict[str, Any]]:
+        hints = self.spec.hints if self.spec else []
+        return root_arguments(
+            self.function,
+            self.recording.run.root,
+            provided,
+            lambda plain: decode(plain, hints=hints, aliases=chosen.moved),
+        )
+
+    @contextlib.contextmanager
+    def _on_stage(self) -> Iterator[None]:
+        with _context.opened(self.session), _context.running(self.session.base), _replaying_in_children():
+            try:
+                with time_limit(self.seconds, self._expired):
+                    yield
+            except ReplayStopped as stopped:
+                self.error = stopped
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) or (self.timed_out and isinstance(error, asyncio.CancelledError)):
+                    raise
+                self.error = error
+            finally:
+                self.session.close()
+
+    def _expired(self) -> None:
+        self.timed_out = True
+
+    def play(self) -> Replayed:
+        """Run a root in this thread; an async one in an event loop of its own."""
+        if self._is_async():
+            _refuse_running_loop()
+            with self._on_stage(), asyncio.Runner() as runner:
+                runner.get_loop().set_exception_handler(_without_stops)
+                runner.run(self._awaited())
+        else:
+            with self._on_stage():
+                self.value = _drawn(self.function(*self.args, **self.kwargs), self._chunks_recorded())
+        return self._result()
+
+    async def aplay(self) -> Replayed:
+        """Run an async root in the event loop that is running."""
+        with self._on_stage():
+            await self._awaited()
+        return self._result()
+
+    def _is_async(self) -> bool:
+        target = self.function if inspect.isroutine(self.function) else getattr(self.function, "__call__", None)  # noqa: B004
+        return (
+            inspect.iscoroutinefunction(target)
+            or inspect.isasyncgenfunction(target)
+            or self.recording.run.root.outcome.shape in ("awaitable", "astream")
+        )
+
+    async def _awaited(self) -> None:
+        try:
+            result = self.function(*self.args, **self.kwargs)
+            if inspect.isawaitable(result):
+                result = await result
+            if inspect.isasyncgen(result):
+                self.value = await _adrawn(result, self._chunks_recorded())
+            else:
+                self.value = _drawn(result, self._chunks_recorded())
+        except BaseException:
+            await self._let_others_finish()
+            raise
+
+    async def _let_others_finish(self) -> None:
+        """Let tasks that run beside the one that stopped reach their own end, so that it is always the same."""
+        quiet, seen = 0, self.session.calls_made
+        while quiet < _QUIET_TURNS and len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self.session.calls_made == seen else 0
+            seen = self.session.calls_made
+
+    def _chunks_recorded(self) -> int | None:
+        """Return how many chunks the recorded consumer took before it left; None: all."""
+        outcome = self.recording.run.root.outcome
+        return len(outcome.items or ()) if outcome.status == "closed_early" else None
+
+    def _result(self) -> Replayed:
+        session = self.session
+        if session.errors:
+            raise session.errors[0]
+        run = self._run()
+        if not session.frontiers and not self.timed_out:
+            self.overrides.check_used(call.address for call in run.walk() if call.kind != "step")
+        return Replayed(
+            self.recording,
+            run,
+            value=self.value,
+            error=self._time_error() if self.timed_out else self.error,
+            expected=self.spec.options.expected if self.spec else (),
+            frontiers=session.frontiers,
+            unused_calls=session.unused,
+            facts=session.facts,
+            clock=session.clock,
+            rules=session.rules,
+            timed_out=self.timed_out,
+            extended=list(self.extension.calls) if self.extension else [],
+            hints=tuple(self.spec.hints) if self.spec else (),
+        )
+
+    def _time_error(self) -> ReplayTimeout:
+        return ReplayTimeout(
+            f"the replay of {self.recording.name} took longer than {self.seconds:g} s",
+            ways_on=["replay(..., timeout=SECONDS), or [tool.stepfork] timeout", "look for a loop that waits for a call"],
+        )
+
+    def _run(self) -> Run:
+        recorded = self.recording.run
+        children = self.session.base.call.children
+        root = children[0] if children else _no_call(recorded, self.value)
+        return Run(
+            id=recorded.id,
+            name=recorded.name,
+            root=root,
+            failure=self._failure(root),
+            criterion=recorded.criterion,
+            entry=recorded.entry,
+            facts=recorded.facts,
+        )
+
+    def _failure(self, root: Call) -> Failure | None:
+        error = self.error
+        if error is None or self.session.frontiers or self.timed_out:
+            return self.session.failure
+        expected = self.spec.options.expected if self.spec else ()
+        if is_control_flow(error) or isinstance(error, expected):
+            return self.session.failure
+        origin = self.session.origin(error, root.address)
+        return Failure("raised", origin, type_name(type(error)), _text_of(error))
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"<{type(error).__name__}, whose text cannot be made>"
+
+
+def _no_call(recorded: Run, value: Any) -> Call:
+    """Stands for the root where the function made no decorated call at all."""
+    from stepfork._codec import encode
+
+    return Call("step", recorded.root.name, recorded.root.address, {}, Outcome("returned", encode(value).plain))
+
+
+def _rules_of(chosen: Settings) -> dict[str, Rule]:
+    from stepfork.tolerance import from_text
+
+    return {path: from_text(text) for path, text in chosen.tolerance.items()}
+
+
+@contextlib.contextmanager
+def _replaying_in_children() -> Iterator[None]:
+    """Processes that the agent starts must run no tool either."""
+    before = os.environ.get(_context.REPLAYING)
+    os.environ[_context.REPLAYING] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_context.REPLAYING]
+        else:
+            os.environ[_context.REPLAYING] = before
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise OptionError(
+        "this agent is async and an event loop is running here already",
+        ways_on=["in an async test use the fixture areplay: run = await areplay(...)"],
+    )
+
+
+def _without_stops(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if not isinstance(context.get("exception"), ReplayStopped):
+        loop.default_exception_handler(context)
+
+
+def _drawn(result: Any, limit: int | None) -> Any:
+    """Return a stream's chunks, as many as were taken when it was recorded; anything else as it is."""
+    if not (inspect.isgenerator(result) or type(result).__name__ == "WatchedIterator"):
+        return result
+    chunks = []
+    if limit != 0:
+        for item in result:
+            chunks.append(item)
+            if len(chunks) == limit:
+                break
+    close = getattr(result, "close", None)
+    if limit is not None and close is not None:
+        close()
+    return chunks
+
+
+async def _adrawn(result: Any, limit: int | None) -> list[Any]:
+    chunks: list[Any] = []
+    if limit != 0:
+        async for item in result:
+            chunks.append(item)
+            if len(chunks) == limit:
+                break
+    if limit is not None:
+        await result.aclose()
+    return chunks
+
+
+def replay(
+    recording: str | Path,
+    function: Callable[..., Any],
+    /,
+    *,
+    override: Mapping[str, Any] | None = None,
+    live: set[str] | frozenset[str] = frozenset(),
+    tolerance: Mapping[str, Rule] | None = None,
+    timeout: float | None = None,
+    **provided: Any,
+) -> Replayed:
+    """Run ``function`` again with its tools and models answered from a recording.
+
+    ``recording`` is a path. ``override`` maps an address, its end or a tool's name to a value or
+    exception that is served instead; ``live`` names models or tools that really run; ``tolerance``
+    maps paths to rules; ``timeout`` is in seconds. Further keywords are arguments of the root that
+    were not recorded. Raises the errors of a recording that cannot be read or no longer fits; how
+    the agent itself ended is in the result.
+    """
+    return _conductor(recording, function, override, live, tolerance, timeout, provided).play()
+
+
+async def areplay(
+    recording: str | Path,
+    function: Callable[..., Awaitable[Any]],
+    /,
+    *,
+    override: Mapping[str, Any] | None = None,
+    live: set[str] | frozenset[str] = frozenset(),
+    tolerance: Mapping[str, Rule] | None = None,
+    timeout: float | None = None,
+    **provided: Any,
+) -> Replayed:
+    """Do what :func:`replay` does, in the event loop that is running."""
+    return await _conductor(recording, function, override, live, tolerance, timeout, provided).aplay()
+
+
+def _conductor(
+    recording: str | Path,
+    function: Callable[..., Any],
+    override: Mapping[str, Any] | None,
+    live: set[str] | frozenset[str],
+    tolerance: Mapping[str, Rule] | None,
+    timeout: float | None,
+    provided: Mapping[str, Any],
+) -> Conductor:
+    return Conductor(
+        load_recording(Path(recording)),
+        function,
+        override=override or {},
+        live=frozenset(live),
+        tolerance=tolerance or {},
+        timeout=timeout,
+        extend=None,
+        provided=provided,
+    )

@@ -1,0 +1,168 @@
+"""Which call is under way here, and in which session: the one seam between agent code and the modes.
+
+A *session* is a run that is being recorded, or a replay. A *frame* is one call under way in it. The
+decorators know these two protocols and nothing of what stands behind them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from stepfork._spec import Spec
+
+
+class Answer(Protocol):
+    """An outcome that is served instead of executing the call."""
+
+    @property
+    def shape(self) -> str:
+        """How the outcome reaches the caller."""
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds in which the caller is expected to cancel the call."""
+
+    def value(self) -> Any:
+        """Return what the call returned, or raise what it raised."""
+
+    def items(self) -> Iterator[Any]:
+        """Yield the chunks, then return or raise as the stream did."""
+
+
+class Frame(Protocol):
+    """One call under way."""
+
+    session: Session
+    answer: Answer | None
+
+    def item(self, value: object) -> None:
+        """One chunk is about to reach the caller."""
+
+    def returned(self, value: object, shape: str) -> None:
+        """The call returned, or its stream ended."""
+
+    def raised(self, error: BaseException, shape: str) -> None:
+        """The call, or its stream, raised."""
+
+    def closed_early(self, shape: str) -> None:
+        """The consumer left the stream before its end."""
+
+
+class Session(Protocol):
+    """A run being recorded, or a replay."""
+
+    base: Frame
+    """Where calls without a context of their own belong."""
+    is_replay: bool
+    is_open: bool
+
+    def enter(self, spec: Spec, parent: Frame, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+        """A call begins; None: execute it as if it were not decorated."""
+
+    def fail(self, reason: str, frame: Frame) -> None:
+        """The code says that this run is a failed one."""
+
+
+_frame: ContextVar[Frame | None] = ContextVar("stepfork_frame", default=None)
+_lock = threading.Lock()
+_open: list[Session] = []
+
+REPLAYING = "STEPFORK_REPLAYING"
+"""Set in the environment while a replay goes on, for the processes that the agent starts."""
+
+child_of_replay = REPLAYING in os.environ
+"""Whether this process was started by an agent that is being replayed: it must run no tool."""
+
+
+def current_frame() -> Frame | None:
+    """Return the innermost call under way here; without a context, the base of the only open session."""
+    frame = _frame.get()
+    if frame is not None:
+        if frame.session.is_open or frame.session.is_replay:
+            return frame
+        return None
+    if not _open:
+        return None
+    return _frame_without_context()
+
+
+def _frame_without_context() -> Frame | None:
+    sessions = list(_open)
+    if len(sessions) == 1:
+        return sessions[0].base
+    replays = [session for session in sessions if session.is_replay]
+    if replays:
+        # Running the tool would be worse than any wrong guess: the replay turns it into a stop.
+        return AmbiguousFrame(replays)  # type: ignore[return-value]
+    warnings.warn(
+        f"stepfork: a call in thread {threading.current_thread().name!r} has no context and {len(sessions)} runs "
+        "are open: it is not recorded. Pass the context on: contextvars.copy_context().run(...)",
+        stacklevel=4,
+    )
+    return None
+
+
+class AmbiguousFrame:
+    """Stands for the frame of a call that could belong to any of several replays."""
+
+    def __init__(self, sessions: list[Session]) -> None:
+        self.sessions = sessions
+        self.session = sessions[0]
+
+
+@contextmanager
+def opened(session: Session) -> Iterator[None]:
+    """Make ``session`` known to calls without a context while the block runs."""
+    with _lock:
+        _open.append(session)
+    try:
+        yield
+    finally:
+        with _lock:
+            _open.remove(session)
+
+
+class running:  # noqa: N801 - reads as the statement it is
+    """Make ``frame`` the innermost call while the block runs. Never hold it across a ``yield``."""
+
+    __slots__ = ("_frame", "_token")
+
+    def __init__(self, frame: Frame | None) -> None:
+        self._frame = frame
+
+    def __enter__(self) -> None:
+        if self._frame is not None:
+            self._token = _frame.set(self._frame)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._frame is not None:
+            leave(self._token)
+
+
+def leave(token: Any) -> None:
+    """Undo ``_frame.set``; harmless where a dropped coroutine is closed in a foreign context."""
+    try:
+        _frame.reset(token)
+    except ValueError:
+        pass
+
+
+def _forget_recordings() -> None:
+    """A forked child must not write into its parent's journal."""
+    global _lock
+    _lock = threading.Lock()
+    for session in list(_open):
+        if not session.is_replay:
+            session.is_open = False
+            _open.remove(session)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_recordings)

@@ -1,0 +1,28 @@
+"""Which exceptions ask to stop or to wait, and so are no failure."""
+
+from __future__ import annotations
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """Whether an exception asks to stop or to wait, and so is no failure."""
+    if isinstance(error, SystemExit):
+        return error.code in (None, 0)
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        return True
+    return any(
+        f"{kind.__module__}.{kind.__name__}" in _CONTROL_FLOW for kind in type(error).__mro__
+    )
+
+
+_CONTROL_FLOW = frozenset(
+    {
+        "asyncio.exceptions.CancelledError",
+        "langgraph.errors.GraphBubbleUp",
+        "langgraph.errors.GraphInterrupt",
+        "workflows.errors.WaitingForEvent",
+        "llama_index.core.workflow.errors.WaitingForEvent",
+        "workflows.runtime.types.results.WaitingForEvent",
+    }
+)
+
+

@@ -1,0 +1,231 @@
+"""A run as a document for reviewers: what a snapshot holds, before it becomes YAML.
+
+Shape::
+
+    recording: refund_denied
+    state: recorded failure | accepted
+    outcome: {returned: true} | {raised: KeyError, message: ..., at: ...} | {stopped: [addresses]} | ...
+    rules: {"lookup_order $..amount": "approx(rel=0.01)"}
+    calls: [{step: handle#1, input: {...}, output: ..., calls: [{tool: lookup_order#1, input: {...}}]}]
+
+The outcomes of tools and models stay in the recording.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from stepfork._alias import Aliases, Facts
+from stepfork._calls import Call, Kind, Outcome, Plain, Run
+from stepfork._codec import canonical
+
+if TYPE_CHECKING:
+    from stepfork.tolerance import Rules
+
+Node: TypeAlias = dict[str, Any]
+State: TypeAlias = Literal["recorded failure", "accepted"]
+
+KINDS: tuple[Kind, ...] = ("step", "tool", "model")
+LARGE_BYTES = 65536
+"""A value whose JSON takes more is shown by its digest."""
+
+
+def document(
+    run: Run,
+    *,
+    recording: str,
+    state: State,
+    facts: Facts,
+    clock: tuple[float, float],
+    rules: Mapping[str, Rules] | None = None,
+) -> Node:
+    """Return the document of a run.
+
+    ``clock`` is the time in which it ran, in seconds since the epoch; ``rules`` maps the name of a
+    call to the tolerance that applies to it.
+    """
+    aliases = Aliases(facts, clock=clock)
+
+    def shown(plain: Plain) -> Plain:
+        return _large_by_digest(_sorted(aliases.number(plain)))
+
+    calls = [_node(run.root, shown)]
+    texts = _rule_texts(calls, rules or {})
+    return {
+        "recording": recording,
+        "state": state,
+        "outcome": _ending(run, shown),
+        **({"rules": texts} if texts else {}),
+        "calls": calls,
+    }
+
+
+def _rule_texts(calls: list[Node], rules: Mapping[str, Rules]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for _, node in walk(calls):
+        name = label_of(node).rpartition("#")[0]
+        if name in rules:
+            for path, text in rules[name].texts(node).items():
+                texts[f"{name} {path}"] = text
+    return dict(sorted(texts.items()))
+
+
+def _ending(run: Run, shown: Callable[[Plain], Plain]) -> Node:
+    stops = [call.address for call in run.walk() if call.unrecorded or call.outcome.status == "killed"]
+    if not stops and run.root.outcome.status in ("stopped", "killed", "unfinished"):
+        stops = [call.address for call in run.walk() if call.outcome.status in ("stopped", "killed", "unfinished")][-1:]
+    if stops:
+        return {"stopped": stops}
+    failure = run.failure
+    if failure is not None and failure.kind == "failed":
+        return {"failed": shown(failure.message), "at": failure.address}
+    outcome = run.root.outcome
+    if outcome.has_exception:
+        return {**_exception(outcome, shown), "at": outcome.origin or run.root.address}
+    return {outcome.status: True}
+
+
+def _node(call: Call, shown: Callable[[Plain], Plain]) -> Node:
+    node: Node = {call.kind: call.label, "input": shown(call.input)}
+    for flag in ("stale", "overridden", "unrecorded", "repeats"):
+        if getattr(call, flag):
+            node[flag] = True
+    calls = [_node(child, shown) for child in _shown_children(call)]
+    if call.kind == "step":
+        node.update(_step_outcome(call, shown))
+        if calls:
+            node["calls"] = calls
+    return node
+
+
+def _shown_children(call: Call) -> Iterator[Call]:
+    """Leave out what a tool called inside its body, and the repetitions of a polled tool."""
+    if call.kind != "step":
+        return
+    polled: set[bytes] = set()
+    for child in call.children:
+        if child.repeats:
+            key = canonical([child.name, child.input])
+            if key in polled:
+                continue
+            polled.add(key)
+        yield child
+
+
+def _step_outcome(call: Call, shown: Callable[[Plain], Plain]) -> Node:
+    outcome = call.outcome
+    if outcome.status in ("stopped", "killed", "unfinished", "cut_off") or _has_stop(call):
+        return {"cut off": True} if outcome.status == "cut_off" else {"stopped": True}
+    node: Node = {}
+    if outcome.items is not None:
+        node["chunks"] = shown(outcome.items)
+    if outcome.has_exception:
+        node.update(_exception(outcome, shown))
+    elif outcome.status == "closed_early":
+        node["closed early"] = True
+    elif outcome.items is None or outcome.value is not None:
+        node["output"] = shown(outcome.value)
+    return node
+
+
+def _has_stop(call: Call) -> bool:
+    return any(below.outcome.status in ("stopped", "killed", "unfinished") for below in call.walk())
+
+
+def _exception(outcome: Outcome, shown: Callable[[Plain], Plain]) -> Node:
+    plain = outcome.value if isinstance(outcome.value, dict) else {}
+    name = str(plain.get("$exception", "?")).removeprefix("builtins:")
+    return {outcome.status: name, "message": shown(plain.get("message", ""))}
+
+
+def _sorted(plain: Plain) -> Plain:
+    if isinstance(plain, dict):
+        tag = next(iter(plain), "")
+        keys = list(plain) if tag.startswith("$") and not tag.startswith("$$") else sorted(plain)
+        return {key: _sorted(plain[key]) for key in keys}
+    if isinstance(plain, list):
+        return [_sorted(item) for item in plain]
+    return plain
+
+
+def _large_by_digest(plain: Plain) -> Plain:
+    data = canonical(plain)
+    if len(data) <= LARGE_BYTES:
+        return plain
+    if isinstance(plain, dict) and not next(iter(plain), "").startswith("$"):
+        return {key: _large_by_digest(value) for key, value in plain.items()}
+    return {"$large": hashlib.sha256(data).hexdigest()[:16], "bytes": len(data)}
+
+
+def kind_of(node: Node) -> Kind:
+    """Return what a node of a document stands for."""
+    return next(kind for kind in KINDS if kind in node)
+
+
+def label_of(node: Node) -> str:
+    """Return a node's name and number: ``search#2``."""
+    return str(node[kind_of(node)])
+
+
+def walk(nodes: list[Node], parent: str = "") -> Iterator[tuple[str, Node]]:
+    """Yield every node with its address, in order."""
+    for node in nodes:
+        address = f"{parent}/{label_of(node)}" if parent else label_of(node)
+        yield address, node
+        yield from walk(node.get("calls", []), address)
+
+
+def shortened(document: Node) -> Node:
+    """Return the document with what an argument repeats of the call before left out."""
+    before: dict[tuple[str, str], tuple[str, list[Plain]]] = {}
+    return _with_inputs(document, lambda address, name, key, value: _shorten(before, address, name, key, value))
+
+
+def expanded(document: Node) -> Node:
+    """Undo :func:`shortened`. Raises ValueError where the document refers to a call that is not in it."""
+    before: dict[tuple[str, str], tuple[str, list[Plain]]] = {}
+    return _with_inputs(document, lambda address, name, key, value: _expand(before, address, name, key, value))
+
+
+def _with_inputs(document: Node, change: Callable[[str, str, str, Plain], Plain]) -> Node:
+    def rebuilt(node: Node, parent: str) -> Node:
+        label = label_of(node)
+        address = f"{parent}/{label}" if parent else label
+        name = label.rpartition("#")[0]
+        copy = dict(node)
+        copy["input"] = {key: change(address, name, key, value) for key, value in node["input"].items()}
+        if "calls" in node:
+            copy["calls"] = [rebuilt(child, address) for child in node["calls"]]
+        return copy
+
+    return {**document, "calls": [rebuilt(node, "") for node in document["calls"]]}
+
+
+def _shorten(
+    before: dict[tuple[str, str], tuple[str, list[Plain]]], address: str, name: str, key: str, value: Plain
+) -> Plain:
+    if not isinstance(value, list):
+        return value
+    earlier = before.get((name, key))
+    before[name, key] = address, value
+    if earlier is None:
+        return value
+    there, items = earlier
+    if len(items) < 2 or len(value) < len(items) or canonical(value[: len(items)]) != canonical(items):
+        return value
+    return {"$begins as": there, "items": len(items), "then": value[len(items) :]}
+
+
+def _expand(
+    before: dict[tuple[str, str], tuple[str, list[Plain]]], address: str, name: str, key: str, value: Plain
+) -> Plain:
+    if isinstance(value, dict) and "$begins as" in value:
+        there, items = before.get((name, key), ("", []))
+        if there != value["$begins as"] or len(items) != value.get("items"):
+            raise ValueError(f"{address}: {key} begins as {value['$begins as']}, and that is not the call before")
+        value = [*items, *value.get("then", [])]
+    if isinstance(value, list):
+        before[name, key] = address, value
+    return value

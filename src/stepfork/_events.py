@@ -1,0 +1,117 @@
+"""The lines of a journal, recording and extension: format 1, described in ``docs/format.md``."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from stepfork._calls import Criterion, Entry, Failure, Kind, Plain, Shape, Status
+
+FORMAT_VERSION = 1
+
+
+class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=True):
+    """The first line of a journal and of the recording made from it."""
+
+    v: int
+    id: str
+    name: str
+    made_by: str
+    at: float
+    """Seconds since the epoch; every other ``at`` counts from here."""
+    pid: int = 0
+    entry: Entry | None = None
+    parent: str | None = None
+    """The id of the run, in another process, that this one belongs to."""
+
+
+class ExtensionStarted(msgspec.Struct, tag_field="event", tag="extension", omit_defaults=True):
+    """The first line of an extension: the calls below were run live after the recording was made."""
+
+    v: int
+    run: str
+    """The id of the run that is extended."""
+    made_by: str
+    at: float
+
+
+class CallStarted(msgspec.Struct, tag_field="event", tag="start", omit_defaults=True):
+    """A call is about to execute."""
+
+    call: str
+    """Its address."""
+    kind: Kind
+    input: dict[str, Plain]
+    at: float = 0.0
+    lossy: bool = False
+    repeats: bool = False
+
+
+class ItemYielded(msgspec.Struct, tag_field="event", tag="item", omit_defaults=True):
+    """One chunk of a stream reached the caller."""
+
+    call: str
+    value: Plain
+    lossy: bool = False
+
+
+class CallEnded(msgspec.Struct, tag_field="event", tag="end", omit_defaults=True):
+    """A call has ended."""
+
+    call: str
+    status: Status
+    value: Plain = None
+    shape: Shape = "value"
+    origin: str | None = None
+    changes: dict[str, list[Any]] | None = None
+    at: float = 0.0
+    lossy: bool = False
+
+
+class RunMarked(msgspec.Struct, tag_field="event", tag="fail", omit_defaults=True):
+    """The run was marked as failed: by its own code, or by somebody afterwards."""
+
+    reason: str
+    call: str | None = None
+    """The address where the code said so; None when it was said from outside."""
+    criterion: Criterion | None = None
+
+
+class RunEnded(msgspec.Struct, tag_field="event", tag="close", omit_defaults=True):
+    """The last line that the recording process writes."""
+
+    at: float
+    failure: Failure | None = None
+    incomplete: bool = False
+
+
+class FactsFound(msgspec.Struct, tag_field="event", tag="facts"):
+    """Id-like texts that came back identical when the test was proved: constants of the code."""
+
+    texts: list[str]
+
+
+Event: TypeAlias = (
+    RunStarted
+    | ExtensionStarted
+    | CallStarted
+    | ItemYielded
+    | CallEnded
+    | RunMarked
+    | RunEnded
+    | FactsFound
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Event)
+
+
+def encode_line(event: Event) -> bytes:
+    """Return the event as one line, the line end included."""
+    return _encoder.encode(event) + b"\n"
+
+
+def decode_line(line: bytes) -> Event:
+    """Return the event that the line holds; raises ``msgspec.DecodeError`` where it holds none."""
+    return _decoder.decode(line)

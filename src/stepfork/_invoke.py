@@ -1,0 +1,288 @@
+"""Runs one decorated call in whatever session is open: four flavours, one seam.
+
+Each wrapper asks for a frame; without one it is a plain call, with an answer in it the answer is
+served, else the function runs and the frame is told what came of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from typing import Any
+
+import wrapt
+
+from stepfork._context import Answer, Frame, _frame, current_frame, leave, running
+from stepfork._spec import Spec
+
+
+def flavour_of(function: Any) -> Callable[..., Any]:
+    """Return the wrapper that fits the function: by its kind, and for the rest by what it returns."""
+    target = function
+    if not inspect.isroutine(target) and not hasattr(target, "func"):
+        target = getattr(type(target), "__call__", target)  # noqa: B004 - the method, not whether there is one
+    if inspect.iscoroutinefunction(target):
+        return call_coroutine
+    if inspect.isasyncgenfunction(target):
+        return call_async_generator
+    if inspect.isgeneratorfunction(target):
+        return call_generator
+    return call_function
+
+
+def begin(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+    """Return the frame of a call that starts now; None where nothing is recorded or replayed."""
+    parent = current_frame()
+    if parent is None:
+        if spec.kind != "step":
+            return None
+        from stepfork._record import open_root
+
+        return open_root(spec, args, kwargs)
+    return parent.session.enter(spec, parent, args, kwargs)
+
+
+def call_function(spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a plain function; what it returns may still be something to await or to iterate over."""
+    frame = begin(spec, args, kwargs)
+    if frame is None:
+        return function(*args, **kwargs)
+    if frame.answer is not None:
+        return _served(frame.answer)
+    token = _frame.set(frame)
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        leave(token)
+        frame.raised(error, "value")
+        raise
+    leave(token)
+    return _watched(frame, result)
+
+
+async def call_coroutine(
+    spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call a coroutine function."""
+    frame = begin(spec, args, kwargs)
+    if frame is None:
+        return await function(*args, **kwargs)
+    if frame.answer is not None:
+        return await _served_later(frame.answer)
+    return await _awaited(frame, function(*args, **kwargs), "value")
+
+
+def call_generator(
+    spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Generator[Any, Any, Any]:
+    """Call a generator function; like its body, the call starts when the first chunk is asked for."""
+    frame = begin(spec, args, kwargs)
+    if frame is None:
+        return (yield from function(*args, **kwargs))
+    if frame.answer is not None:
+        return (yield from frame.answer.items())
+    return (yield from _generated(frame, function(*args, **kwargs)))
+
+
+def call_async_generator(
+    spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> AsyncGenerator[Any, Any]:
+    """Call an async generator function; the call starts when the first chunk is asked for."""
+    return _async_generated(lambda: begin(spec, args, kwargs), function(*args, **kwargs))
+
+
+def _served(answer: Answer) -> Any:
+    match answer.shape:
+        case "awaitable":
+            return _served_later(answer)
+        case "stream":
+            return answer.items()
+        case "astream":
+            return _served_chunks(answer)
+        case _:
+            return answer.value()
+
+
+async def _served_later(answer: Answer) -> Any:
+    if answer.patience is not None:
+        import asyncio
+
+        await asyncio.sleep(answer.patience)
+    await _one_turn()
+    return answer.value()
+
+
+async def _served_chunks(answer: Answer) -> AsyncGenerator[Any, Any]:
+    for item in answer.items():
+        await _one_turn()
+        yield item
+
+
+@types.coroutine
+def _one_turn() -> Generator[None, None, None]:
+    """Let the event loop turn once, as any real call would; elsewhere than in asyncio do nothing."""
+    import sys
+
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if asyncio.current_task() is not None:
+        yield
+
+
+def _watched(frame: Frame, result: Any) -> Any:
+    """Tell the frame what a plain function returned, at once or as the caller consumes it."""
+    if inspect.iscoroutine(result):
+        return _awaited(frame, result, "awaitable")
+    if inspect.isgenerator(result):
+        return _generated(frame, result)
+    if inspect.isasyncgen(result):
+        return _async_generated(lambda: frame, result)
+    if inspect.isawaitable(result) and hasattr(result, "add_done_callback"):
+        result.add_done_callback(lambda future: _future_done(frame, future))
+        return result
+    if _is_plain_iterator(result):
+        return WatchedIterator(result, frame)
+    frame.returned(result, "value")
+    return result
+
+
+def _is_plain_iterator(result: Any) -> bool:
+    kind = type(result)
+    return hasattr(kind, "__next__") and hasattr(kind, "__iter__") and not hasattr(kind, "read")
+
+
+def _future_done(frame: Frame, future: Any) -> None:
+    if future.cancelled():
+        import asyncio
+
+        frame.raised(asyncio.CancelledError(), "awaitable")
+    elif future.exception() is not None:
+        frame.raised(future.exception(), "awaitable")
+    else:
+        frame.returned(future.result(), "awaitable")
+
+
+async def _awaited(frame: Frame, coroutine: Any, shape: str) -> Any:
+    token = _frame.set(frame)
+    try:
+        result = await coroutine
+    except BaseException as error:
+        leave(token)
+        frame.raised(error, shape)
+        raise
+    leave(token)
+    frame.returned(result, shape)
+    return result
+
+
+def _generated(frame: Frame, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    advance: Callable[[Any], Any] = inner.send
+    argument: Any = None
+    while True:
+        try:
+            with running(frame):
+                item = advance(argument)
+        except StopIteration as stop:
+            frame.returned(stop.value, "stream")
+            return stop.value
+        except BaseException as error:
+            frame.raised(error, "stream")
+            raise
+        frame.item(item)
+        try:
+            argument = yield item
+            advance = inner.send
+        except GeneratorExit:
+            _close(frame, inner)
+            raise
+        except BaseException as error:
+            argument, advance = error, inner.throw
+
+
+def _close(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+    try:
+        with running(frame):
+            inner.close()
+    except BaseException as error:
+        frame.raised(error, "stream")
+        raise
+    frame.closed_early("stream")
+
+
+async def _async_generated(start: Callable[[], Frame | None], inner: Any) -> AsyncGenerator[Any, Any]:
+    frame = start()
+    if frame is not None and frame.answer is not None:
+        async for item in _served_chunks(frame.answer):
+            yield item
+        return
+    advance: Callable[[Any], Any] = inner.asend
+    argument: Any = None
+    while True:
+        try:
+            with running(frame):
+                item = await advance(argument)
+        except StopAsyncIteration:
+            if frame is not None:
+                frame.returned(None, "astream")
+            return
+        except BaseException as error:
+            if frame is not None:
+                frame.raised(error, "astream")
+            raise
+        if frame is not None:
+            frame.item(item)
+        try:
+            argument = yield item
+            advance = inner.asend
+        except GeneratorExit:
+            await _aclose(frame, inner)
+            raise
+        except BaseException as error:
+            argument, advance = error, inner.athrow
+
+
+async def _aclose(frame: Frame | None, inner: Any) -> None:
+    try:
+        await inner.aclose()
+    except BaseException as error:
+        if frame is not None:
+            frame.raised(error, "astream")
+        raise
+    if frame is not None:
+        frame.closed_early("astream")
+
+
+class WatchedIterator(wrapt.ObjectProxy):  # type: ignore[misc]
+    """An iterator that a tool returned, attributes and all; nothing is drained."""
+
+    def __init__(self, wrapped: Any, frame: Frame) -> None:
+        super().__init__(wrapped)
+        self._self_frame = frame
+        self._self_ended = False
+
+    def __iter__(self) -> WatchedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        frame = self._self_frame
+        if self._self_ended:
+            return next(self.__wrapped__)
+        try:
+            with running(frame):
+                item = next(self.__wrapped__)
+        except StopIteration:
+            self._self_ended = True
+            frame.returned(None, "stream")
+            raise
+        except BaseException as error:
+            self._self_ended = True
+            frame.raised(error, "stream")
+            raise
+        frame.item(item)
+        return item

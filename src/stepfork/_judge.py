@@ -1,0 +1,160 @@
+"""Whether a replay shows the recorded failure again, and whether it meets its criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+from stepfork._alias import Aliases, Facts
+from stepfork._calls import Call, Criterion, Failure, Plain, Run
+from stepfork._codec import canonical
+
+Finding = Literal["shown", "gone", "unknown", "none"]
+
+
+class Judgement(NamedTuple):
+    """What became of the recorded failure.
+
+    ``shown``: it is there again, or the criterion is missed; ``gone``; ``unknown``: the replay
+    stopped before it could be judged; ``none``: the recorded run had no failure.
+    """
+
+    finding: Finding
+    reason: str = ""
+
+
+def judge(recorded: Run, now: Run, *, stopped: bool, facts: Facts) -> Judgement:
+    """Compare the failure of the recorded run with what the replay shows."""
+    if recorded.failure is None:
+        return Judgement("none")
+    if recorded.criterion:
+        return judge_criterion(recorded.criterion, now, stopped=stopped)
+    if recorded.failure.kind == "raised":
+        return _judge_exception(recorded, now)
+    if recorded.failure.kind == "failed":
+        again = now.failure is not None and now.failure.kind == "failed"
+        return Judgement("shown", f"failed: {now.failure.message}") if again and now.failure else Judgement("gone")
+    if stopped:
+        return Judgement("gone")
+    same = _same_result_and_calls(recorded, now, facts)
+    return Judgement("shown", "the same result and the same tool calls") if same else Judgement("gone")
+
+
+def judge_criterion(criterion: Criterion, now: Run, *, stopped: bool = False) -> Judgement:
+    """Judge a run by a criterion alone; what only the end can show is unknown where it stopped."""
+    misses = list(_misses(criterion, now, stopped))
+    if misses:
+        return Judgement("shown", "; ".join(misses))
+    if stopped and (criterion.expect or any(_times(now, name) < n for name, n in criterion.times.items())):
+        return Judgement("unknown")
+    return Judgement("gone")
+
+
+def _misses(criterion: Criterion, now: Run, stopped: bool) -> Iterable[str]:
+    for name in criterion.never:
+        if _times(now, name):
+            yield f"{name} was called"
+    for name, times in criterion.times.items():
+        made = _times(now, name)
+        if made > times or (made < times and not stopped):
+            yield f"{name} was called {made} times, expected {times}"
+    if stopped:
+        return
+    for path, expected in criterion.expect.items():
+        found = find_values(path, now)
+        if not found or any(canonical(value) != canonical(expected) for value in found):
+            yield f"{path} is {_shown(found)}, expected {_shown([expected])}"
+
+
+def find_values(path: str, run: Run) -> list[Plain]:
+    """Return the values at a JSONPath over ``{"input": ..., "output": ...}`` of the root, ``result`` being its output.
+
+    A path that begins with neither is looked for in the output.
+    """
+    from jsonpath import findall
+
+    outcome = run.root.outcome
+    if outcome.has_exception:
+        return []
+    output = outcome.items if outcome.items is not None else outcome.value
+    document = {"input": readable(run.root.input), "output": readable(output), "result": readable(output)}
+    if path in document:
+        return [document[path]]
+    if path.startswith("$"):
+        return findall(path, document)
+    if path.partition(".")[0].partition("[")[0] in document:
+        return findall(f"$.{path}", document)
+    return findall(f"$.output.{path}", document)
+
+
+def readable(plain: Plain) -> Plain:
+    """Return a value as a person would write it in JSON: fields of an object by name, no type tags."""
+    if isinstance(plain, list):
+        return [readable(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    tag = next(iter(plain), "")
+    if tag == "$object" and isinstance(plain.get("state"), dict):
+        return {key: readable(value) for key, value in plain["state"].items()}
+    if tag == "$enum":
+        return plain.get("name")
+    if tag.startswith("$") and not tag.startswith("$$") and len(plain) == 1:
+        return readable(plain[tag])
+    return {key.removeprefix("$") if key.startswith("$$") else key: readable(value) for key, value in plain.items()}
+
+
+def _times(run: Run, name: str) -> int:
+    return sum(call.name == name for call in run.walk())
+
+
+def _shown(values: list[Any]) -> str:
+    import msgspec
+
+    return ", ".join(msgspec.json.encode(value).decode() for value in values) or "not there"
+
+
+def _judge_exception(recorded: Run, now: Run) -> Judgement:
+    failure = recorded.failure
+    if failure is None or now.failure is None or now.failure.kind != "raised" or now.failure.type != failure.type:
+        return Judgement("gone")
+    if _same_origin(failure, now.failure, recorded, now):
+        return Judgement("shown", f"{short_type(failure.type)}: {now.failure.message}")
+    return Judgement("gone")
+
+
+def _same_origin(recorded: Failure, again: Failure, then: Run, now: Run) -> bool:
+    """A step that was renamed is not another place; one that the recording has, is."""
+    places = {call.address: call.moved_from or call.address for call in now.walk()}
+    if recorded.address == places.get(again.address or "", again.address):
+        return True
+    known = {call.address for call in then.walk()}
+    still_there = any(call.address == recorded.address for call in now.walk())
+    return again.address not in known and not still_there
+
+
+def short_type(name: str | None) -> str:
+    """Return a type's name without the module of the built-in ones."""
+    return (name or "?").removeprefix("builtins:").rpartition(":")[2]
+
+
+def _same_result_and_calls(recorded: Run, now: Run, facts: Facts) -> bool:
+    clock_then = (recorded.started, recorded.started + max(recorded.seconds, 1.0))
+    return _essence(recorded, Aliases(facts, clock=clock_then)) == _essence(now, Aliases(facts, clock=_ANY_TIME))
+
+
+_ANY_TIME = (0.0, float("inf"))
+
+
+def _essence(run: Run, aliases: Aliases) -> bytes:
+    outcome = run.root.outcome
+    calls = [[call.name, aliases.number(call.input)] for call in boundary_calls(run.root)]
+    return canonical([outcome.status, aliases.number(outcome.value), aliases.number(outcome.items), calls])
+
+
+def boundary_calls(call: Call) -> Iterable[Call]:
+    """Yield the outermost tool and model calls, in order."""
+    if call.kind != "step":
+        yield call
+        return
+    for child in call.children:
+        yield from boundary_calls(child)

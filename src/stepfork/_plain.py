@@ -1,0 +1,131 @@
+"""How to look at a value in its Plain form: what it is, what text or number it holds, what is in it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepfork._calls import Plain
+
+SEQUENCE_TAGS: Final = frozenset({"$tuple", "$set", "$frozenset"})
+SET_TAGS: Final = frozenset({"$set", "$frozenset"})
+TEXT_TAGS: Final = frozenset({"$str", "$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
+_CONTAINER_TAGS: Final = SEQUENCE_TAGS | {"$dict", "$object", "$exception", "$shared"}
+_CLASS_TAGS: Final = frozenset({"$object", "$enum", "$exception", "$opaque"})
+
+
+def canonical(plain: Plain) -> bytes:
+    """Return the bytes that two values have in common exactly when they are the same."""
+    return msgspec.json.encode(plain, order="sorted")
+
+
+def tag(plain: Plain) -> str | None:
+    """Return the ``$tag`` of a tagged value, None for every other value."""
+    if isinstance(plain, dict):
+        first = next(iter(plain), "")
+        if first.startswith("$") and not first.startswith("$$"):
+            return str(first)
+    return None
+
+
+def kind(plain: Plain) -> str:
+    """Name the type of the value that ``plain`` stands for: ``int``, ``tuple``, ``shop.models:Order``."""
+    name = tag(plain)
+    if name is None:
+        return "null" if plain is None else type(plain).__name__
+    if name == "$shared":
+        return kind(plain["value"])
+    return str(plain[name]) if name in _CLASS_TAGS else name[1:]
+
+
+def is_container(plain: Plain) -> bool:
+    """Whether there are values inside that have paths of their own."""
+    if isinstance(plain, dict):
+        name = tag(plain)
+        return name is None or name in _CONTAINER_TAGS
+    return isinstance(plain, list)
+
+
+def text(plain: Plain) -> str | None:
+    """Return the text of a string, or of a value that is written as one (a UUID, a date, a path)."""
+    if isinstance(plain, str):
+        return plain
+    name = tag(plain)
+    return str(plain[name]) if name in TEXT_TAGS else None
+
+
+def number(plain: Plain) -> Fraction | float | None:
+    """Return the number exactly as it is written; a float only for NaN and the infinities; else None."""
+    if isinstance(plain, int | float):
+        return None if isinstance(plain, bool) else _exact(plain)
+    match tag(plain):
+        case "$int":
+            return Fraction(int(plain["$int"], 16))
+        case "$float":
+            return float(plain["$float"])
+        case "$decimal":
+            return _decimal(plain["$decimal"])
+        case "$timedelta":
+            days, seconds, micros = plain["$timedelta"]
+            return Fraction(days * 86_400_000_000 + seconds * 1_000_000 + micros, 1_000_000)
+    return None
+
+
+def _exact(value: float) -> Fraction:
+    # By its digits, not its bits: the user who allows 0.1 between 1.0 and 1.1 means decimals.
+    return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
+
+
+def _decimal(digits: str) -> Fraction | float:
+    try:
+        return Fraction(digits)
+    except ValueError:  # Decimal("NaN"), Decimal("-Infinity"), Decimal("sNaN")
+        return float(digits.lower().replace("snan", "nan"))
+
+
+def elements(plain: Plain) -> tuple[tuple[str, ...], list[Plain]] | None:
+    """Return the items of a list, tuple or set, and the steps that lead to them; else None."""
+    if isinstance(plain, list):
+        return (), plain
+    name = tag(plain)
+    return ((name,), plain[name]) if name in SEQUENCE_TAGS else None
+
+
+def fields(plain: Plain) -> Iterator[tuple[str | int, tuple[str | int, ...], Plain]]:
+    """Yield what is in a value as its user sees it: name or index, steps to it in the Plain form, value.
+
+    Tags are looked through: an object has its attributes, a tuple its items, a dict its own keys.
+    """
+    items = elements(plain)
+    if items is not None:
+        steps, values = items
+        for index, value in enumerate(values):
+            yield index, (*steps, index), value
+    elif tag(plain) == "$shared":
+        for name, steps, value in fields(plain["value"]):
+            yield name, ("value", *steps), value
+        for index, value in enumerate(plain["$shared"]):
+            yield index, ("$shared", index), value
+    elif is_container(plain):
+        yield from _named_fields(plain)
+
+
+def _named_fields(plain: dict[str, Plain]) -> Iterator[tuple[str, tuple[str | int, ...], Plain]]:
+    name = tag(plain)
+    if name is None:
+        for key, value in plain.items():
+            yield key[1:] if key.startswith("$$") else key, (key,), value
+    elif name == "$dict":
+        for index, (key, value) in enumerate(plain[name]):
+            yield key if isinstance(key, str) else canonical(key).decode(), (name, index, 1), value
+    else:
+        for key, value in plain.items():
+            if key == "state" and isinstance(value, dict):
+                yield from ((field, ("state", field), inner) for field, inner in value.items())
+            elif key not in (name, "of"):
+                yield key, (key,), value

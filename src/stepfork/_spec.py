@@ -1,0 +1,164 @@
+"""What a decorator knows of the function it decorates: its name, kind, options and how to bind a call."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepfork._calls import Kind, Plain
+from stepfork.errors import DecorationError, OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keyword-only options of the decorators."""
+
+    name: str | None = None
+    ignore: tuple[str, ...] = ()
+    match: tuple[str, ...] | None = None
+    tolerance: Mapping[str, Any] = field(default_factory=dict)
+    mutates: tuple[str, ...] | None = None
+    repeats: bool = False
+    expected: tuple[type[BaseException], ...] = ()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One decorated function."""
+
+    kind: Kind
+    function: Callable[..., Any]
+    options: Options
+    name: str
+    is_bound: bool = False
+    """Called as a method: the arguments come without ``self`` or ``cls``."""
+
+    @functools.cached_property
+    def as_method(self) -> Spec:
+        """The same for calls through an instance or a class."""
+        return dataclasses.replace(self, is_bound=True)
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature | None:
+        """Of the undecorated function; None where it has none to show, as some built-ins."""
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):
+            return None
+        parameters = list(signature.parameters.values())
+        if self.is_bound and parameters and getattr(self.function, "__self__", None) is None:
+            return signature.replace(parameters=parameters[1:])
+        return signature
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, Plain]:
+        """The encoded defaults of the parameters that are recorded."""
+        from stepfork._codec import encode
+
+        found: dict[str, Plain] = {}
+        for name, parameter in self.signature.parameters.items() if self.signature else ():
+            if name in self.options.ignore:
+                continue
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                found[name] = encode(()).plain
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                found[name] = {}
+            elif parameter.default is not parameter.empty:
+                found[name] = encode(parameter.default).plain
+        return found
+
+    @functools.cached_property
+    def hints(self) -> list[type]:
+        """The classes that the function's annotations name."""
+        from stepfork._codec import collect_hint_classes
+
+        return collect_hint_classes(self.function)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by parameter name, defaults included, ``ignore`` left out.
+
+        A call that does not fit the signature is kept as it was spelled: the function itself will
+        raise its own TypeError.
+        """
+        if self.signature is None:
+            return _spelled(args, kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            return _spelled(args, kwargs)
+        bound.apply_defaults()
+        arguments = bound.arguments
+        for parameter in self.options.ignore:
+            arguments.pop(parameter, None)
+        return arguments
+
+
+def _spelled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"args": list(args), "kwargs": dict(kwargs)}
+
+
+def make_spec(kind: Kind, function: Any, options: Options) -> Spec:
+    """Check what was decorated against the options and name it.
+
+    Raises DecorationError for a class or something not callable, OptionError for an option that
+    names a parameter the function does not have.
+    """
+    if inspect.isclass(function):
+        raise DecorationError(
+            f"@stepfork.{kind} decorates functions, and {function.__qualname__} is a class",
+            ways_on=[f"decorate its methods, or a function that makes a {function.__name__}"],
+        )
+    if not callable(function) and not isinstance(function, (classmethod, staticmethod)):
+        raise DecorationError(f"@stepfork.{kind} decorates functions, and this is a {type(function).__name__}")
+    plain = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function
+    spec = Spec(kind, plain, options, address_part(options.name or _name_of(plain)))
+    _check_parameters(spec)
+    return spec
+
+
+def _name_of(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    qualname = getattr(function, "__qualname__", None) or type(function).__name__
+    return str(qualname).rpartition("<locals>.")[2]
+
+
+def address_part(name: str) -> str:
+    """Return the name with the characters that an address is made of written as in a URL."""
+    return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23").replace("\n", "%0A")
+
+
+def _check_parameters(spec: Spec) -> None:
+    if spec.signature is None:
+        return
+    parameters = spec.signature.parameters
+    for option, names in (
+        ("ignore", spec.options.ignore),
+        ("match", spec.options.match),
+        ("mutates", spec.options.mutates),
+    ):
+        for name in names or ():
+            if name not in parameters:
+                raise OptionError(
+                    f"{option}={name!r} names no parameter of {spec.name}",
+                    detail=[("it has", ", ".join(parameters) or "none")],
+                )
+
+
+def as_names(option: str, value: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return an option that takes parameter names as a tuple; a bare string is a frequent slip."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        raise OptionError(f"{option}= takes a tuple of parameter names", ways_on=[f"write {option}=({value!r},)"])
+    return tuple(value)
+
+
+def spec_of(function: Any) -> Spec | None:
+    """Return what stepfork knows of a decorated function; None for any other."""
+    parent = getattr(function, "_self_parent", None)
+    return getattr(function, "_self_spec", None) or getattr(parent, "_self_spec", None)

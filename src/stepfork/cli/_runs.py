@@ -1,0 +1,162 @@
+"""``stepfork runs``: the runs that were kept, newest first."""
+
+from __future__ import annotations
+
+import os
+import time
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepfork import _paths, _settings
+from stepfork._recording import read_run
+from stepfork._store import StoredRun, list_runs, runs_folder
+from stepfork.cli import _words
+from stepfork.cli._terminal import Line, Span, cells, columns, cut, cut_start, show, show_json, width
+from stepfork.errors import OptionError, RecordingMissing, RecordingTooNew, StepforkError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from stepfork._calls import Run
+
+_SHOWN_WITHOUT_LIMIT = 20
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Describe the command's arguments."""
+    parser = subparsers.add_parser(
+        "runs",
+        help="list the runs that were kept, newest first",
+        description="List the runs that were kept, newest first.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--failed", action="store_true", help="only runs that failed, and files that cannot be read"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="the newest N (default: 20; all with --json)")
+    parser.add_argument("--json", action="store_true", help="for machines")
+
+
+class _Row(NamedTuple):
+    """One run of the list; of a file that cannot be used ``damage`` says why."""
+
+    stored: StoredRun
+    outcome: Span
+    place: str = ""
+    calls: int = 0
+    run: dict[str, Any] | None = None
+    damage: StepforkError | None = None
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the runs."""
+    if args.limit is not None and args.limit < 1:
+        raise OptionError(f"--limit {args.limit} shows nothing", ways_on=["give a number from 1 on"])
+    folder = runs_folder()
+    stored = list_runs(folder)
+    rows = _rows(stored, only_failed=args.failed)
+    if args.json:
+        show_json({"folder": str(folder), "runs": [_document(row) for row in islice(rows, args.limit)]})
+    elif not stored:
+        show(_how_to_record(folder))
+    else:
+        limit = args.limit or _SHOWN_WITHOUT_LIMIT
+        shown = list(islice(rows, limit))
+        show(_table(shown) if shown else [[Span(f"None of the {_words.count_of(len(stored), 'run')} failed.")]])
+        if next(rows, None) is not None:
+            show([[Span(f"more with --limit {10 * limit}", "faint")]])
+    return 0
+
+
+def _rows(runs: list[StoredRun], *, only_failed: bool) -> Iterator[_Row]:
+    for stored in runs:
+        try:
+            # Not stored.run: a thousand runs need not be in memory at once.
+            run = read_run(stored.path)
+        except RecordingMissing:
+            continue  # removed since the folder was listed
+        except StepforkError as error:
+            yield _Row(stored, _damage(error), place=_shown_path(stored.path, error), damage=error)
+        else:
+            if run.failure is not None or not only_failed:
+                yield _Row(
+                    stored, _words.outcome(run), _words.place(run), sum(1 for _ in _words.calls_of(run)), _facts(run)
+                )
+
+
+def _damage(error: StepforkError) -> Span:
+    return Span("made by a newer stepfork" if isinstance(error, RecordingTooNew) else "damaged", "warning")
+
+
+def _shown_path(path: Path, error: StepforkError) -> str:
+    line = error.facts.get("line")
+    return f"{os.path.relpath(path)}{'' if line is None else f':{line}'}"
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {
+        "ended": run.ended,
+        "killed": _words.was_killed(run),
+        "going_on": _words.is_going_on(run),
+        "incomplete": run.incomplete,
+        "failure": run.failure,
+        "seconds": run.seconds,
+    }
+
+
+def _document(row: _Row) -> dict[str, Any]:
+    stored = row.stored
+    known = {"id": stored.id, "name": stored.name, "path": str(stored.path), "started": stored.started}
+    if row.damage is not None:
+        error = {"code": row.damage.code, "what": row.damage.what, "detail": row.damage.detail}
+        return {**known, "outcome": row.outcome.text, "error": error}
+    return {**known, "outcome": row.outcome.text, "place": row.place, "calls": row.calls, **(row.run or {})}
+
+
+_HEADINGS = ("RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "AGE")
+_SHRINKABLE = ((2, 18), (3, 16), (1, 8))
+"""Columns that give way on a narrow terminal, in this order, and the cells that they keep."""
+
+
+def _table(rows: list[_Row]) -> list[Line]:
+    texts = [_HEADINGS, *map(_texts, rows)]
+    widths = _fitting([max(map(cells, column)) for column in zip(*texts, strict=True)])
+    table = [[[Span(text, "faint")] for text in _HEADINGS]]
+    for row in rows:
+        run_id, agent, outcome, where, calls, age = _texts(row)
+        table.append([
+            [Span(run_id, "strong")],
+            [Span(cut(agent, widths[1]))],
+            [Span(cut(outcome, widths[2]), row.outcome.style)],
+            [Span(cut_start(where, widths[3]))],
+            [Span(calls)],
+            [Span(age, "faint")],
+        ])
+    return columns(table, right=frozenset({4}))
+
+
+def _texts(row: _Row) -> tuple[str, ...]:
+    calls = "" if row.damage is not None else str(row.calls)
+    age = _words.ago(time.time() - row.stored.started)
+    return row.stored.id, row.stored.name or "?", row.outcome.text, row.place, calls, age
+
+
+def _fitting(widths: list[int]) -> list[int]:
+    too_wide = sum(widths) + 2 * (len(widths) - 1) - width()
+    for column, least in _SHRINKABLE:
+        given = min(max(too_wide, 0), max(widths[column] - least, 0))
+        widths[column] -= given
+        too_wide -= given
+    return widths
+
+
+def _how_to_record(folder: Path) -> Iterator[Line]:
+    yield [Span("No runs yet in "), Span(str(folder), "strong")]
+    yield []
+    if not _settings.settings(_paths.project_root(Path.cwd())).record:
+        yield [Span("Recording is switched off here: the setting record, or STEPFORK_RECORD.", "warning")]
+        return
+    yield [Span("A run is recorded there when code of this project calls a function with @stepfork.step,")]
+    yield [Span('or opens one by hand: with stepfork.run("name"). Under pytest nothing is recorded.')]

@@ -1,0 +1,271 @@
+"""Recorded values as text: :func:`short` for a place in a line, :func:`pretty` for a whole screen.
+
+Written from the Plain form, so that looking at a value needs none of its classes and runs no code.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from stepfork._calls import Plain
+from stepfork.cli._terminal import cells, clean, cut, glyphs
+
+_DEEPEST = 50
+_UNBOUNDED = 2**62
+_LONGEST_ARGUMENT = 40
+_BYTES_SHOWN = 32
+
+
+def short(plain: Plain, limit: int = _UNBOUNDED) -> str:
+    """Return the value in one line of at most ``limit`` cells, written much as Python writes it."""
+    pieces, taken = [], 0
+    for piece in _pieces(plain, limit, 0):
+        pieces.append(piece)
+        taken += len(piece)
+        if taken > limit:
+            break
+    return cut("".join(pieces), limit)
+
+
+def short_input(arguments: dict[str, Plain]) -> str:
+    """Return the arguments of a call in one line, no single one of them long."""
+    return ", ".join(f"{name}={short(value, _LONGEST_ARGUMENT)}" for name, value in arguments.items())
+
+
+def short_type(name: str) -> str:
+    """Return the class's own name: ``Order`` of ``shop.models:make.<locals>.Order``."""
+    return name.rpartition(":")[2].rpartition("<locals>.")[2]
+
+
+def exception_text(plain: Plain) -> str:
+    """Return a recorded exception as the last line of a traceback: ``KeyError: 'amount'``."""
+    if _tag(plain) != "$exception":
+        return short(plain)
+    message = text_of(plain.get("message"))
+    name = short_type(str(plain["$exception"]))
+    return f"{name}: {message}" if message else name
+
+
+def text_of(plain: Plain) -> str:
+    """Return a recorded string; of one that is no valid Unicode, its escaped form."""
+    if isinstance(plain, dict):
+        plain = plain.get("$str")
+    return plain if isinstance(plain, str) else ""
+
+
+def _tag(plain: Plain) -> str:
+    first = next(iter(plain), "") if type(plain) is dict else ""
+    return first if first.startswith("$") and not first.startswith("$$") else ""
+
+
+def _pieces(plain: Plain, limit: int, depth: int) -> Iterator[str]:
+    if depth > _DEEPEST:
+        yield glyphs().ellipsis
+    elif isinstance(plain, str):
+        yield _quoted(plain, limit)
+    elif isinstance(plain, list):
+        yield from _named("[", _parts(plain).items, "]", "", limit, depth)
+    elif isinstance(plain, dict):
+        yield from _pieces_of_dict(plain, limit, depth)
+    else:
+        yield repr(plain)
+
+
+def _pieces_of_dict(plain: dict[str, Plain], limit: int, depth: int) -> Iterator[str]:
+    tag = _tag(plain)
+    if tag in _WORDS:
+        yield _word(plain, tag, limit)
+        return
+    parts = _parts(plain)
+    if tag in _BRACKETS:
+        start, end = _BRACKETS[tag]
+        yield from _named(start, parts.items, end, "", limit, depth)
+    elif tag == "$exception":
+        yield cut(exception_text(plain), limit)
+    elif tag in ("", "$dict"):
+        names = [f'"{name}"' if not tag else name for name, _ in parts.items]
+        values = [value for _, value in parts.items]
+        yield from _named("{", list(zip(names, values, strict=True)), "}", ": ", limit, depth)
+    else:
+        yield from _named(f"{parts.head}(", parts.items, ")", "=", limit, depth)
+
+
+def _named(
+    start: str, items: list[tuple[str | None, Plain]], end: str, between: str, limit: int, depth: int
+) -> Iterator[str]:
+    yield start
+    for number, (name, item) in enumerate(items):
+        yield ", " if number else ""
+        yield "" if name is None else f"{name}{between}"
+        yield from _pieces(item, limit, depth + 1)
+    yield end
+
+
+def _quoted(text: str, limit: int) -> str:
+    escaped = text[: limit + 1].replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{clean(escaped)}"'
+
+
+def _bytes(plain: dict[str, Plain], tag: str, _limit: int) -> str:
+    try:
+        data = base64.b64decode(plain[tag], validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        return "bytes that cannot be read"
+    if len(data) > _BYTES_SHOWN:
+        return f"{data[:_BYTES_SHOWN]!r}{glyphs().ellipsis} ({len(data)} bytes)"
+    return repr(data)
+
+
+def _hexadecimal(plain: dict[str, Plain], tag: str, _limit: int) -> str:
+    text = str(plain[tag])
+    return str(int(text, 16)) if len(text) < 1000 else text
+
+
+def _inner(plain: dict[str, Plain], tag: str, limit: int) -> str:
+    value = plain[tag]
+    return value if isinstance(value, str) else short(value, limit)
+
+
+def _text_with_escapes(plain: dict[str, Plain], tag: str, limit: int) -> str:
+    return f'"{clean(str(plain[tag])[: limit + 1])}"'
+
+
+def _called(plain: dict[str, Plain], tag: str, limit: int) -> str:
+    return f'{tag[1:].capitalize()}("{_inner(plain, tag, limit)}")'
+
+
+def _enum(plain: dict[str, Plain], tag: str, limit: int) -> str:
+    return f"{short_type(str(plain[tag]))}.{_inner(plain, 'name', limit)}"
+
+
+_WORDS: dict[str, Callable[[dict[str, Plain], str, int], str]] = {
+    "$float": _inner,
+    "$int": _hexadecimal,
+    "$str": _text_with_escapes,
+    "$bytes": _bytes,
+    "$bytearray": _bytes,
+    "$datetime": _inner,
+    "$date": _inner,
+    "$time": _inner,
+    "$decimal": _called,
+    "$uuid": _inner,
+    "$path": _called,
+    "$enum": _enum,
+    "$global": lambda plain, tag, limit: short_type(str(plain[tag])),
+    "$opaque": lambda plain, tag, limit: str(plain.get("repr") or f"<{short_type(str(plain[tag]))}>"),
+    "$ref": lambda plain, tag, limit: f"<the value {plain[tag]!r} again>",
+}
+
+_BRACKETS = {"$tuple": ("(", ")"), "$set": ("{", "}"), "$frozenset": ("frozenset{", "}")}
+
+
+def _word(plain: dict[str, Plain], tag: str, limit: int) -> str:
+    try:
+        return clean(_WORDS[tag](plain, tag, limit))
+    except (KeyError, TypeError, ValueError):
+        return clean(f"<a damaged {tag[1:]}>")
+
+
+class _Parts(NamedTuple):
+    """A value that is made of others."""
+
+    head: str
+    """What kind of value; empty for lists and dicts."""
+    items: list[tuple[str | None, Plain]]
+    """Name and value; no name where its place alone tells a value from its neighbours."""
+
+
+def _parts(plain: Plain) -> _Parts:
+    if isinstance(plain, list):
+        return _Parts("", [(None, value) for value in plain])
+    tag = _tag(plain)
+    inner = plain.get(tag)
+    if tag in _BRACKETS and isinstance(inner, list):
+        return _Parts(tag[1:], [(None, value) for value in inner])
+    if tag == "$dict" and isinstance(inner, list):
+        pairs = [pair for pair in inner if isinstance(pair, list) and len(pair) == 2]
+        return _Parts("", [(short(key, _LONGEST_ARGUMENT), value) for key, value in pairs])
+    if not tag:
+        return _Parts("", [(key[1:] if key.startswith("$$") else key, value) for key, value in plain.items()])
+    return _tagged_parts(plain, tag)
+
+
+def _tagged_parts(plain: dict[str, Plain], tag: str) -> _Parts:
+    head = short_type(inner) if isinstance(inner := plain[tag], str) else tag[1:]
+    shown_elsewhere = {tag, "state", "message"} | ({"args"} if _message_says_all(plain) else set())
+    others: dict[str | None, Plain] = {
+        key: value for key, value in plain.items() if key not in shown_elsewhere and value
+    }
+    state = plain.get("state")
+    if isinstance(state, dict) and not _tag(state):
+        others = {**state, **others}
+    elif state is not None:
+        others["state"] = state
+    if not isinstance(inner, str):
+        others = {None: inner, **others}
+    return _Parts(exception_text(plain) if tag == "$exception" else head, list(others.items()))
+
+
+def _message_says_all(plain: dict[str, Plain]) -> bool:
+    args = plain.get("args")
+    return isinstance(args, list) and len(args) == 1 and text_of(args[0]) in text_of(plain.get("message"))
+
+
+class _Text(NamedTuple):
+    """A value in lines."""
+
+    head: str
+    """What stands behind the value's name; empty where all stands below."""
+    below: list[str] = []
+
+
+def pretty(plain: Plain, width: int) -> list[str]:
+    """Return the value in lines: what fits stays in one, text of several lines is shown as lines."""
+    head, below = _pretty(plain, width, 0)
+    return [head, *_indented(below)] if head else below
+
+
+def pretty_fields(values: Mapping[str, Plain], width: int) -> list[str]:
+    """Return values with their names in lines, each name on a line of its own."""
+    return [line for name, value in values.items() for line in _entry(name, value, width, 0)]
+
+
+def _pretty(plain: Plain, width: int, depth: int) -> _Text:
+    if isinstance(plain, str) and "\n" in plain:
+        return _Text("", [f"{glyphs().bar}{line.expandtabs(4)}" for line in plain.split("\n")])
+    line = short(plain, max(width, 20) + 1)
+    if depth > _DEEPEST or _is_one_line(plain, line, width):
+        return _Text(short(plain))
+    parts = _parts(plain)
+    head, *more = parts.head.split("\n")
+    entries = [line for name, value in parts.items for line in _entry(name, value, width, depth)]
+    return _Text(head, more + entries)
+
+
+def _is_one_line(plain: Plain, line: str, width: int) -> bool:
+    if not isinstance(plain, list | dict) or not plain or _tag(plain) in _WORDS:
+        return True
+    return cells(line) <= width and "\\n" not in line and "\n" not in line and _tag(plain) != "$exception"
+
+
+def _entry(name: str | None, value: Plain, width: int, depth: int) -> list[str]:
+    label = "- " if name is None else f"{name}: "
+    head, below = _pretty(value, max(width - cells(label), 0), depth + 1)
+    if name is None and not head:
+        head, *below = below
+    return [f"{label}{head}".rstrip(), *_indented(below)]
+
+
+def _indented(lines: list[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def first_lines(text: str, most: int) -> list[str]:
+    """Return the lines of a text, the last one saying how many were left out."""
+    lines = text.split("\n")
+    left_out = len(lines) - most
+    return lines if left_out <= 0 else [*islice(lines, most), f"{glyphs().ellipsis} {left_out} more lines"]

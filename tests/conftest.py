@@ -1,0 +1,45 @@
+"""What every test gets: an environment of its own, and a scratch project if it asks for one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from project import Project
+from stepfork import _settings
+
+# Shared machines are slow at times; what a property costs is judged by the benchmarks.
+hypothesis.settings.register_profile("stepfork", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("stepfork")
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+CORPUS = Path(os.environ.get("STEPFORK_CORPUS") or CHECKOUT.parent / "shared" / "corpus")
+CORPUS_REQUIRED = os.environ.get("STEPFORK_REQUIRE_CORPUS") == "1"
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("STEPFORK_") or name == "CI"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("STEPFORK_DIR", str(tmp_path.with_name(f"{tmp_path.name}-stepfork")))
+    monkeypatch.setattr(_settings, "_configured", {})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A scratch project with nothing in it but a pyproject.toml."""
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real runs, beside the checkout or where STEPFORK_CORPUS says."""
+    if CORPUS.is_dir():
+        return CORPUS
+    reason = "the corpus of real runs is not beside this checkout"
+    if CORPUS_REQUIRED:
+        pytest.fail(f"{reason}: {CORPUS}")
+    pytest.skip(reason)
