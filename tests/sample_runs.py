@@ -1,4 +1,4 @@
-"""Journals written event by event: runs of every ending, at the times and with the values that a test needs."""
+"""Journals written event by event: runs of every ending, at the times that a test needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from stepfork._events import (
 from stepfork._journal import blobs_of, store_blob
 
 KEY_ERROR = {"$exception": "builtins:KeyError", "args": ["amount"], "message": "'amount'"}
-TIMEOUT = {"$exception": "builtins:TimeoutError", "args": ["order service is down"], "message": "order service is down"}
+TIMEOUT = {
+    "$exception": "builtins:TimeoutError",
+    "args": ["order service is down"],
+    "message": "order service is down",
+}
 
 
 def header(run_id: str, *, name: str = "handle", minutes_ago: float = 3) -> RunStarted:
@@ -31,12 +35,18 @@ def refund(*ends: Event, order: Any = None) -> list[Event]:
     """Return the calls of a refund agent up to its decision, and then ``ends``."""
     order = {"id": "A-17", "items": [{"sku": "x", "price": 12.5}]} if order is None else order
     return [
-        CallStarted("handle#1", "step", {"ticket": {"$object": "agent:Ticket", "state": {"order_id": "A-17"}}}),
+        CallStarted(
+            "handle#1", "step", {"ticket": {"$object": "agent:Ticket", "state": {"order_id": "A-17"}}}
+        ),
         CallStarted("handle#1/lookup_order#1", "tool", {"order_id": "A-17", "region": None}, at=0.001),
         CallEnded("handle#1/lookup_order#1", "raised", TIMEOUT, origin="handle#1/lookup_order#1", at=0.313),
         CallStarted("handle#1/lookup_order#2", "tool", {"order_id": "A-17", "region": "eu"}, at=0.32),
         CallEnded("handle#1/lookup_order#2", "returned", order, at=0.33),
-        CallStarted("handle#1/ask#1", "model", {"messages": [{"role": "user", "content": "Dear shop,\nplease refund"}]}),
+        CallStarted(
+            "handle#1/ask#1",
+            "model",
+            {"messages": [{"role": "user", "content": "Dear shop,\nplease refund"}]},
+        ),
         CallEnded("handle#1/ask#1", "returned", "approve", at=1.2),
         CallStarted("handle#1/decide#1", "step", {"order": order}, at=1.21),
         *ends,
@@ -67,7 +77,9 @@ def killed() -> list[Event]:
     return refund()
 
 
-def write_journal(folder: Path, run_id: str, events: list[Event], *, torn: bytes = b"", **kwargs: Any) -> Path:
+def write_journal(
+    folder: Path, run_id: str, events: list[Event], *, torn: bytes = b"", **kwargs: Any
+) -> Path:
     """Write a journal as a recording process would, and what tore when it was killed."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{run_id}.jsonl"
@@ -83,7 +95,9 @@ def with_blobs(path: Path, limit: int = 10) -> None:
     for line in path.read_bytes().splitlines():
         event = decode_line(line)
         if isinstance(event, CallStarted):
-            event.input = {key: store_blob(blobs_of(path), value, limit) for key, value in event.input.items()}
+            event.input = {
+                key: store_blob(blobs_of(path), value, limit) for key, value in event.input.items()
+            }
         elif isinstance(event, CallEnded):
             event.value = store_blob(blobs_of(path), event.value, limit)
         lines.append(encode_line(event))

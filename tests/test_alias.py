@@ -99,18 +99,14 @@ def test_ordinary_names_and_numbers_are_left_alone(text: str) -> None:
 
 def test_every_id_that_python_makes_is_found() -> None:
     """Not most of the time: a random id that happens to be missed would be a flaky test."""
-    with tempfile.TemporaryDirectory() as base:
-        made = [str(uuid.uuid4()) for _ in range(300)]
-        made += [uuid.uuid4().hex for _ in range(300)] + [secrets.token_hex(16) for _ in range(300)]
-        paths = [tempfile.mkdtemp(dir=base) for _ in range(300)]
+    made = [str(uuid.uuid4()) for _ in range(300)]
+    made += [uuid.uuid4().hex for _ in range(300)] + [secrets.token_hex(16) for _ in range(300)]
+    folders = [tempfile.mkdtemp(prefix=prefix) for prefix in ("tmp", "agent_") for _ in range(100)]
+    for folder in folders:
+        Path(folder).rmdir()
 
     assert {fresh().blank(text) for text in made} == {"<uuid>"}
-    assert all(fresh().blank(text).startswith("<path>") for text in paths)
-    names = tempfile._RandomNameSequence()
-    roots = [
-        f"{tempfile.gettempdir()}/{prefix}{next(names)}" for prefix in ("tmp", "agent_") for _ in range(300)
-    ]
-    assert {fresh().blank(f"{root}/a.txt") for root in roots} == {"<path>/a.txt"}
+    assert {fresh().blank(f"{folder}/a.txt") for folder in folders} == {"<path>/a.txt"}
 
 
 def test_a_fact_is_compared_exactly() -> None:
@@ -305,7 +301,7 @@ def renewed(text: str) -> str:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(documents())
 def test_two_runs_that_differ_in_made_tokens_only_are_blanked_alike(drawn: tuple[Any, list[str]]) -> None:
     """The blank form is what a call is found by, so it has to be the same in every run."""
@@ -332,7 +328,7 @@ def test_different_texts_of_one_run_never_get_the_same_aliases(left: list[str], 
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(documents())
 def test_numbering_again_gives_the_same_aliases(drawn: tuple[Any, list[str]]) -> None:
     """An alias, once given, stays."""

@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+
 from project import Project, Result, clean_environment
 from sample_runs import killed, raised, refund, returned, write_journal
-
 from stepfork._calls import Failure
-from stepfork._events import CallEnded, CallStarted, RunEnded, RunMarked
+from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked
 from stepfork._store import find_run, list_runs
+from stepfork.cli._terminal import cells
 from stepfork.errors import RunNotFound
 
 AGENT = """
@@ -57,27 +58,39 @@ def test_runs_stand_newest_first_with_outcome_place_calls_and_age(project: Proje
     assert listed.code == 0, listed
     headings, newest, older = listed.out.splitlines()
     assert headings.split() == ["RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "AGE"]
-    assert newest.split() == "2222222222 handle raised KeyError handle#1/decide#1 5 3 min ago".split()
-    assert older.split() == "1111111111 handle returned 5 50 min ago".split()
+    assert newest.split() == [
+        "2222222222",
+        "handle",
+        "raised",
+        "KeyError",
+        "handle#1/decide#1",
+        "5",
+        "3",
+        "min",
+        "ago",
+    ]
+    assert older.split() == ["1111111111", "handle", "returned", "5", "50", "min", "ago"]
 
 
 def test_the_columns_of_the_list_are_aligned(project: Project, runs: Path) -> None:
     """Wide characters take two columns of a terminal, and the next column still begins where it should."""
     write_journal(runs, "1111111111", returned(), name="退款")
     write_journal(runs, "2222222222", returned(), name="refund-agent")
-    first, second = project.stepfork("runs").out.splitlines()[1:]
-    assert {first.index("returned") + (2 if "退款" in first else 0), second.index("returned") + (2 if "退款" in second else 0)} == {26}
+    rows = project.stepfork("runs").out.splitlines()
+    starts = {cells(row[: row.index("OUTCOME" if "OUTCOME" in row else "returned")]) for row in rows}
+    assert starts == {len("1111111111  refund-agent  ")}
 
 
 def test_every_ending_has_its_own_words(project: Project, runs: Path) -> None:
-    """A killed run, a marked one, one that its code failed, an expected exception and a suspended run differ."""
+    """Killed, marked, failed by its code, an expected exception, suspended: none reads like another."""
     at = "handle#1"
     begun = CallStarted(at, "step", {})
     error = {"$exception": "shop.web:Http<404>", "args": [], "message": "gone"}
     write_journal(runs, "aaaaaaaaaa", killed())
     write_journal(runs, "bbbbbbbbbb", [*returned(), RunMarked("denied"), RunMarked("denied it\nwrongly")])
     code_said = Failure("failed", f"{at}/decide#1", None, "no refund")
-    write_journal(runs, "cccccccccc", [*returned()[:-1], RunMarked("no refund", f"{at}/decide#1"), RunEnded(2, code_said)])
+    by_code: list[Event] = [RunMarked("no refund", f"{at}/decide#1"), RunEnded(2, code_said)]
+    write_journal(runs, "cccccccccc", [*returned()[:-1], *by_code])
     write_journal(runs, "dddddddddd", [begun, CallEnded(at, "raised", error, origin=at), RunEnded(2)])
     write_journal(runs, "eeeeeeeeee", [begun, CallEnded(at, "suspended", error, origin=at), RunEnded(2)])
     write_journal(runs, "ffffffffff", [begun, RunEnded(2, incomplete=True)])
@@ -155,8 +168,9 @@ def test_a_damaged_file_is_shown_with_its_line_and_hides_no_other(project: Proje
     (runs / "empty.jsonl").write_bytes(b"")
     listed = project.stepfork("runs")
     assert listed.code == 0, listed
-    assert row_of(listed, "2222222222").split()[:4] == ["2222222222", "handle", "damaged", ".stepfork/runs/2222222222.jsonl:4"]
-    assert row_of(listed, "noise").split()[:4] == ["noise", "?", "damaged", ".stepfork/runs/noise.jsonl:1"]
+    folder = ".stepfork/runs"
+    assert row_of(listed, "2222222222").split()[1:4] == ["handle", "damaged", f"{folder}/2222222222.jsonl:4"]
+    assert row_of(listed, "noise").split()[1:4] == ["?", "damaged", f"{folder}/noise.jsonl:1"]
     assert "damaged" in row_of(listed, "empty")
     assert "returned" in row_of(listed, "1111111111")
     assert "2222222222" in project.stepfork("runs", "--failed").out
@@ -306,9 +320,9 @@ def test_the_reading_commands_need_nothing_but_the_base_install(project: Project
         sys.exit(any(codes))
     """
     project.write({"base.py": code})
-    done = project.run(
-        "python", "base.py", "runs", "show,1111", "show,1111,decide#1", "export,1111", "fail,handle-1111111111.stepfork,--reason,x"
-    )
+    marking = "fail,handle-1111111111.stepfork,--reason,x"
+    commands = ("runs", "show,1111", "show,1111,decide#1", "export,1111", marking)
+    done = project.run("python", "base.py", *commands)
     assert "SF405" in done.err, done
     assert "is a failed run already" in done.err
 

@@ -4,6 +4,7 @@ import re
 import sys
 import uuid
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,8 @@ def test_approx_knows_every_kind_of_number_that_a_recording_holds() -> None:
     assert rule(plain(10**400), plain(10**400 + 1))
     assert rule(plain(1 + 1j), plain(1.001 + 1j))
     assert not rule(plain(1 + 1j), plain(1.1 + 1j))
+    assert rule(plain(timedelta(hours=24)), plain(timedelta(hours=23, minutes=55)))
+    assert not rule(plain(timedelta(hours=24)), plain(timedelta(hours=23)))
 
 
 def test_approx_on_a_container_holds_for_every_number_inside() -> None:
@@ -298,7 +301,7 @@ def test_a_union_of_types_can_be_spelled_in_the_settings() -> None:
 
 def within_a_day(old: Any, new: Any) -> bool:
     """Judge two numbers of seconds."""
-    return abs(old - new) <= 86400
+    return bool(abs(old - new) <= 86400)
 
 
 class Callable:
@@ -424,3 +427,26 @@ def test_a_value_too_deep_to_be_searched_has_no_rules() -> None:
 
     assert Rules({"$..b": anything(), "$.output.a": anything()}).locate({"output": deep}, deep) == {}
     assert len(Rules({"a": anything()}).locate({"output": deep}, {})) == 3_000
+
+
+def test_approx_takes_decimals_that_are_no_numbers_as_such() -> None:
+    """They are near themselves and nothing else (B31)."""
+    nan, infinite, one = (plain(Decimal(text)) for text in ("NaN", "-Infinity", "1"))
+
+    assert approx(rel=0.5)(nan, nan)
+    assert approx(rel=0.5)(infinite, infinite)
+    assert not approx(rel=0.5)(nan, one)
+    assert not approx(rel=0.5)(infinite, one)
+
+
+def test_rules_reach_into_exceptions_and_shared_values() -> None:
+    """What is part of a cycle stands in a table of its own, and an exception has attributes."""
+    ring: list[Any] = [{"score": 1, "error": ValueError("x")}]
+    ring.append(ring)
+    value = document(ring)
+
+    found = Rules({"score": anything(), "$..message": anything()}).locate(value, value)
+
+    assert "$shared" in {step for path in found for step in path}
+    assert {path[-1] for path in found} == {"score", "message"}
+    assert "of" not in {path[-1] for path in Rules({"of": anything()}).locate(value, value)}

@@ -13,13 +13,14 @@ from stepfork._version import __version__
 if TYPE_CHECKING:
     from stepfork._conduct import areplay, replay
     from stepfork._decorators import model, step, tool
-    from stepfork._run import fail, run
     from stepfork._replaying import replaying
+    from stepfork._run import fail, run
     from stepfork._settings import configure
-    from stepfork.errors import StepforkError
+    from stepfork.errors import StepforkError, StillFailing
 
 __all__ = [
     "StepforkError",
+    "StillFailing",
     "__version__",
     "areplay",
     "configure",
@@ -34,6 +35,7 @@ __all__ = [
 
 _HOME = {
     "StepforkError": "errors",
+    "StillFailing": "errors",
     "configure": "_settings",
     "fail": "_run",
     "model": "_decorators",

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stepfork._calls import Plain, Run
 from stepfork._events import CallEnded, CallStarted, Event, ItemYielded, decode_line, encode_line
 from stepfork._journal import blobs_of, load_blob
 from stepfork._recording import read_run
 from stepfork._store import ARCHIVE_ENDING
 from stepfork.errors import OptionError, RecordingDamaged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepfork._calls import Plain, Run
 
 _LONGEST_PART = 60
 
@@ -29,7 +33,7 @@ def _portable(text: str) -> str:
 
 
 def archive(path: Path) -> bytes:
-    """Return the journal at ``path`` as a file that stands alone; what tore when the run was killed is left out.
+    """Return the journal at ``path`` as a file that stands alone, without the line that tore in a kill.
 
     Raises:
         RecordingDamaged: a payload is missing or was changed.
@@ -100,7 +104,7 @@ def write_archive(target: Path, data: bytes, *, force: bool = False) -> None:
 def _create(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         read_run(path)
     except BaseException:

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     """Writes the values of one class."""
 
 
+class Beyond(Exception):
+    """The value is too deep or too large, or holds itself: it cannot be written in this way."""
+
+
 class Walk(Protocol):
     """The writing of one value; a writer hands the parts of its value back to it."""
 
     outcome: bool
     """Whether this is what a call raised: then where and while handling what it was raised counts too."""
 
-    links: int
-    """How many exceptions are being written, each the cause or the context of the one before."""
+    chain: list[BaseException]
+    """The exceptions that are being written, each the cause or the context of the one before."""
     lossy: bool
     """Whether a placeholder stands anywhere in it."""
 

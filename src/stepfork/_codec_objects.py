@@ -53,7 +53,9 @@ _RESOURCE_MODULES = frozenset(
 )
 """What lives here stands for something outside the value: a lock, a file, a task, a test double."""
 
-_NO_STATE = frozenset({"__dict__", "__weakref__", "_attrs_cached_hash"})
+_NO_STATE = frozenset({"__dict__", "__weakref__"})
+_CACHED_HASH = "_attrs_cached_hash"
+"""Where attrs keeps a hash, which is another in each process; None has it computed anew."""
 
 
 class Shape(NamedTuple):
@@ -86,6 +88,8 @@ class Shape(NamedTuple):
                 continue
         if self.contents is not None:
             state.update(self.contents.__get__(value))
+        if _CACHED_HASH in state:
+            state[_CACHED_HASH] = None
         return {name: part for name, part in state.items() if name not in _NO_STATE}
 
     def put(self, value: object, name: str, part: object) -> bool:
@@ -127,7 +131,8 @@ _MADE_BY_PYTHON = 1 << 9
 
 def _contents(cls: type) -> Any:
     members = (vars(layer).get("__dict__") for layer in cls.__mro__)
-    return next((member for member in members if isinstance(member, types.GetSetDescriptorType)), None)
+    kinds = types.GetSetDescriptorType | types.MemberDescriptorType
+    return next((member for member in members if isinstance(member, kinds)), None)
 
 
 def can_be_rebuilt(cls: type) -> bool:
@@ -184,10 +189,10 @@ def write_object(value: object, walk: Walk) -> Plain:
 def name_in_module(value: object, cls: type) -> str | None:
     """Return the name of a sentinel, which is compared by identity: ``NOT_GIVEN`` is to come back itself."""
     module = sys.modules.get(cls.__module__)
-    if not isinstance(module, types.ModuleType) or not may_be_named(f"{cls.__module__}:"):
+    if not isinstance(module, types.ModuleType):
         return None
-    names = (name for name, member in list(vars(module).items()) if member is value)
-    return next((f"{cls.__module__}:{name}" for name in names if name.isidentifier()), None)
+    names = [f"{cls.__module__}:{name}" for name, member in list(vars(module).items()) if member is value]
+    return next(filter(may_be_named, names), None)
 
 
 def _write_state(state: dict[str, object], declared: Declared | None, walk: Walk) -> dict[str, Plain]:

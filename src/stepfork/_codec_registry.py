@@ -8,6 +8,7 @@ from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
+from stepfork._codec_http import request_pair, response_pair
 from stepfork._types import look_up, type_name
 from stepfork.errors import ClassChanged
 
@@ -28,8 +29,20 @@ class _Pair(NamedTuple):
 _PAIRS: dict[str, _Pair] = {}
 _CLASSES: set[type] = set()
 
-_MADE_FROM_TEXT = frozenset({"pydantic_core._pydantic_core:Url", "pydantic_core._pydantic_core:MultiHostUrl"})
-"""Classes of libraries that are not loaded here; their text makes them anew."""
+
+def _by_text(cls: Any) -> tuple[Callable[[Any], object], Callable[[Any], Any]]:
+    return str, cls
+
+
+_MET_LATER: dict[str, Callable[[Any], tuple[Callable[[Any], object], Callable[[Any], Any]]]] = {
+    "pydantic_core._pydantic_core:Url": _by_text,
+    "pydantic_core._pydantic_core:MultiHostUrl": _by_text,
+    "httpx:Request": request_pair,
+    "httpx:Response": response_pair,
+    "httpx2:Request": request_pair,
+    "httpx2:Response": response_pair,
+}
+"""Classes of libraries that are not loaded here, each with what gives the pair of functions for it."""
 
 
 def register(cls: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:
@@ -43,14 +56,14 @@ def is_registered(cls: type) -> bool:
     return cls in _CLASSES
 
 
-def is_written_as_text(cls: type) -> bool:
+def is_met_later(cls: type) -> bool:
     """Whether the class is one of those that are registered when they are first met."""
     return _pair(type_name(cls)) is not None
 
 
 def _pair(name: str) -> _Pair | None:
-    if name not in _PAIRS and name in _MADE_FROM_TEXT and isinstance(cls := look_up(name), type):
-        register(cls, str, cls)
+    if name not in _PAIRS and name in _MET_LATER and isinstance(cls := look_up(name), type):
+        register(cls, *_MET_LATER[name](cls))
     return _PAIRS.get(name)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepfork._codec_base import escape_key
+from stepfork._codec_base import Beyond, escape_key
 from stepfork._codec_fast import MAX_SIZE, PART_SIZE
 from stepfork._codec_graph import MAX_DEPTH, Link, fold
 from stepfork._codec_leaves import LEAVES, write_enum, write_stand_in
@@ -21,7 +21,7 @@ from stepfork._codec_objects import (
     write_namedtuple,
     write_object,
 )
-from stepfork._codec_registry import is_registered, is_written_as_text, write_registered
+from stepfork._codec_registry import is_met_later, is_registered, write_registered
 from stepfork._codec_standin import Opaque, opaque
 from stepfork._exceptions import write_exception
 from stepfork._types import global_name
@@ -33,14 +33,10 @@ if TYPE_CHECKING:
 MAX_SECONDS = 5.0
 """How long the writing of one value may take; what is left then becomes placeholders."""
 
-MAX_NESTED_PARTS = 200_000
+MAX_NESTED_PARTS = 50_000
 """From here on a value may be small but reached by very many ways, which only flat writing notices."""
 
 _TOO_LARGE = ", too large to record"
-
-
-class Beyond(Exception):
-    """The value is too deep or too large to be written in this way."""
 
 
 class _Budgeted:
@@ -50,7 +46,7 @@ class _Budgeted:
         self.room = room
         self.deadline = deadline
         self.outcome = outcome
-        self.links = 0
+        self.chain: list[BaseException] = []
         self.lossy = False
 
     def opaque(self, value: object, note: str = "") -> Plain:
@@ -87,7 +83,9 @@ class Nested(_Budgeted):
             return writer_for(cls)(value, self)
         except (Beyond, RecursionError):
             raise Beyond from None
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # from code of the value's own, which may even exit
             return self.opaque(value)
         finally:
             self.depth -= 1
@@ -134,7 +132,9 @@ class Flat(_Budgeted):
             return writer_for(type(value))(value, self)
         except Beyond:
             return self.opaque(value, _TOO_LARGE)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             return self.opaque(value)
 
 
@@ -151,6 +151,7 @@ def write(value: object, *, outcome: bool) -> tuple[Plain, bool]:
 
 def _write_dict(value: dict[Any, Any], walk: Walk) -> Plain:
     items = list(value.items())  # at once: another thread may change it
+    walk.spend(PART_SIZE * len(items))
     try:
         keys = [escape_key(key) for key, _ in items]
     except ValueError:
@@ -159,10 +160,13 @@ def _write_dict(value: dict[Any, Any], walk: Walk) -> Plain:
 
 
 def _write_list(value: list[Any], walk: Walk) -> Plain:
-    return [walk.child(part) for part in list(value)]
+    parts = list(value)
+    walk.spend(PART_SIZE * len(parts))
+    return [walk.child(part) for part in parts]
 
 
 def _write_tuple(value: tuple[Any, ...], walk: Walk) -> Plain:
+    walk.spend(PART_SIZE * len(value))
     return {"$tuple": [walk.child(part) for part in value]}
 
 
@@ -175,6 +179,7 @@ def _write_frozenset(value: frozenset[Any], walk: Walk) -> Plain:
 
 
 def _elements(values: list[Any], walk: Walk) -> list[Plain]:
+    walk.spend(PART_SIZE * len(values))
     return sorted((walk.element(value) for value in values), key=_order)
 
 
@@ -225,7 +230,7 @@ def _choose(cls: type) -> Writer:
         return _write_global
     if (writer := _numpy_writer(cls)) is not None:
         return writer
-    if is_written_as_text(cls):
+    if is_met_later(cls):
         return write_registered
     if is_namedtuple(cls):
         return write_namedtuple

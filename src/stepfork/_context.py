@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from stepfork._calls import Shape
     from stepfork._spec import Spec
 
 
@@ -39,34 +41,46 @@ class Answer(Protocol):
 class Frame(Protocol):
     """One call under way."""
 
-    session: Session
-    answer: Answer | None
+    @property
+    def session(self) -> Session:
+        """The run or replay that it belongs to."""
+
+    @property
+    def answer(self) -> Answer | None:
+        """What is served instead of executing it."""
 
     def item(self, value: object) -> None:
         """One chunk is about to reach the caller."""
 
-    def returned(self, value: object, shape: str) -> None:
+    def returned(self, value: object, shape: Shape) -> None:
         """The call returned, or its stream ended."""
 
-    def raised(self, error: BaseException, shape: str) -> None:
+    def raised(self, error: BaseException, shape: Shape) -> None:
         """The call, or its stream, raised."""
 
-    def closed_early(self, shape: str) -> None:
+    def closed_early(self, shape: Shape) -> None:
         """The consumer left the stream before its end."""
 
 
 class Session(Protocol):
     """A run being recorded, or a replay."""
 
-    base: Frame
-    """Where calls without a context of their own belong."""
-    is_replay: bool
     is_open: bool
 
-    def enter(self, spec: Spec, parent: Frame, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+    @property
+    def base(self) -> Frame:
+        """Where calls without a context of their own belong."""
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether no tool may run here."""
+
+    def enter(
+        self, spec: Spec, parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Frame | None:
         """A call begins; None: execute it as if it were not decorated."""
 
-    def fail(self, reason: str, frame: Frame) -> None:
+    def fail(self, reason: str, frame: Any) -> None:
         """The code says that this run is a failed one."""
 
 
@@ -81,8 +95,12 @@ child_of_replay = REPLAYING in os.environ
 """Whether this process was started by an agent that is being replayed: it must run no tool."""
 
 
-def current_frame() -> Frame | None:
-    """Return the innermost call under way here; without a context, the base of the only open session."""
+def current_frame(*, may_open_run: bool = False) -> Frame | None:
+    """Return the innermost call under way here; without a context, the base of the only open session.
+
+    ``may_open_run``: the caller is a step, and so without a context the root of a run of its own;
+    only in a replay it belongs to what is open, since there it must not reach the world.
+    """
     frame = _frame.get()
     if frame is not None:
         if frame.session.is_open or frame.session.is_replay:
@@ -90,20 +108,18 @@ def current_frame() -> Frame | None:
         return None
     if not _open:
         return None
-    return _frame_without_context()
-
-
-def _frame_without_context() -> Frame | None:
     sessions = list(_open)
+    replays = [session for session in sessions if session.is_replay]
+    if may_open_run and not replays:
+        return None
     if len(sessions) == 1:
         return sessions[0].base
-    replays = [session for session in sessions if session.is_replay]
     if replays:
         # Running the tool would be worse than any wrong guess: the replay turns it into a stop.
         return AmbiguousFrame(replays)  # type: ignore[return-value]
     warnings.warn(
-        f"stepfork: a call in thread {threading.current_thread().name!r} has no context and {len(sessions)} runs "
-        "are open: it is not recorded. Pass the context on: contextvars.copy_context().run(...)",
+        f"stepfork: a call in thread {threading.current_thread().name!r} has no context and {len(sessions)} "
+        "runs are open: it is not recorded. Pass the context on: contextvars.copy_context().run(...)",
         stacklevel=4,
     )
     return None
@@ -120,6 +136,9 @@ class AmbiguousFrame:
 @contextmanager
 def opened(session: Session) -> Iterator[None]:
     """Make ``session`` known to calls without a context while the block runs."""
+    from stepfork._threads import carry_frames_into_threads
+
+    carry_frames_into_threads()
     with _lock:
         _open.append(session)
     try:
@@ -148,10 +167,8 @@ class running:  # noqa: N801 - reads as the statement it is
 
 def leave(token: Any) -> None:
     """Undo ``_frame.set``; harmless where a dropped coroutine is closed in a foreign context."""
-    try:
+    with suppress(ValueError):
         _frame.reset(token)
-    except ValueError:
-        pass
 
 
 def _forget_recordings() -> None:

@@ -9,9 +9,7 @@ def is_control_flow(error: BaseException) -> bool:
         return error.code in (None, 0)
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         return True
-    return any(
-        f"{kind.__module__}.{kind.__name__}" in _CONTROL_FLOW for kind in type(error).__mro__
-    )
+    return any(f"{kind.__module__}.{kind.__name__}" in _CONTROL_FLOW for kind in type(error).__mro__)
 
 
 _CONTROL_FLOW = frozenset(
@@ -24,5 +22,3 @@ _CONTROL_FLOW = frozenset(
         "workflows.runtime.types.results.WaitingForEvent",
     }
 )
-
-

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import wrapt
 
-from stepfork._calls import Kind
 from stepfork._invoke import flavour_of
 from stepfork._spec import Options, Spec, as_names, make_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from stepfork._calls import Kind
     from stepfork.tolerance import Rule
 
     Decoratable = Callable[..., Any] | classmethod[Any, Any, Any] | staticmethod[Any, Any] | property
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Decoratable")
 
 
-class BoundDecorated(wrapt.BoundFunctionWrapper):  # type: ignore[misc]
+class BoundDecorated(wrapt.BoundFunctionWrapper[..., Any]):
     """A decorated method of an instance or class; pickles as ``getattr(owner, name)``."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -39,7 +40,7 @@ class BoundDecorated(wrapt.BoundFunctionWrapper):  # type: ignore[misc]
         return self
 
 
-class Decorated(wrapt.FunctionWrapper):  # type: ignore[misc]
+class Decorated(wrapt.FunctionWrapper[..., Any]):
     """A function whose calls are recorded and replayed; in all else the function itself.
 
     Like a function it pickles by its qualified name and is its own copy.
@@ -85,8 +86,10 @@ def _by_name(module: str, qualname: str) -> Any:
 
 def _decorate(kind: Kind, function: Any, options: Options) -> Any:
     if isinstance(function, property):
-        accessors = (function.fget, function.fset, function.fdel)
-        return property(*(f and _decorate(kind, f, options) for f in accessors), doc=function.__doc__)
+        fget, fset, fdel = (
+            f and _decorate(kind, f, options) for f in (function.fget, function.fset, function.fdel)
+        )
+        return property(fget, fset, fdel, function.__doc__)
     return Decorated(function, make_spec(kind, function, options))
 
 

@@ -93,14 +93,7 @@ class FactsFound(msgspec.Struct, tag_field="event", tag="facts"):
 
 
 Event: TypeAlias = (
-    RunStarted
-    | ExtensionStarted
-    | CallStarted
-    | ItemYielded
-    | CallEnded
-    | RunMarked
-    | RunEnded
-    | FactsFound
+    RunStarted | ExtensionStarted | CallStarted | ItemYielded | CallEnded | RunMarked | RunEnded | FactsFound
 )
 
 _encoder = msgspec.json.Encoder()

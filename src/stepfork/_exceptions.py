@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from stepfork._codec_base import Reader, Walk, escape_key, unescape_key
+from stepfork._codec_base import Beyond, Reader, Walk, escape_key, unescape_key
 from stepfork._codec_objects import shape_of
 from stepfork._codec_standin import without_addresses
 from stepfork._types import type_name
@@ -34,7 +34,7 @@ def write_exception(exc: BaseException, walk: Walk) -> Plain:
     walk.spend(512)
     plain: dict[str, Plain] = {"$exception": type_name(cls)}
     if isinstance(exc, BaseExceptionGroup):
-        plain |= {"of": "group", "group": [walk.child(exc.message), walk.child(list(exc.exceptions))]}
+        plain |= {"of": "group", "group": [walk.child(exc.message), walk.child(exc.exceptions)]}
     elif _is_validation_error(cls):
         plain |= {"of": "validation", "title": walk.child(exc.title), "errors": _validation_errors(exc, walk)}  # type: ignore[attr-defined]
     if "group" not in plain:
@@ -102,13 +102,15 @@ def _write_chain(exc: BaseException, walk: Walk) -> dict[str, Plain]:
     notes = getattr(exc, "__notes__", None)
     if type(notes) is list and notes:
         plain["notes"] = [walk.child(note) for note in notes]
-    if walk.links < LONGEST_CHAIN:
-        walk.links += 1
+    if any(link is exc for link in walk.chain):
+        raise Beyond
+    if len(walk.chain) < LONGEST_CHAIN:
+        walk.chain.append(exc)
         if exc.__cause__ is not None:
             plain["cause"] = walk.child(exc.__cause__)
         elif walk.outcome and exc.__context__ is not None and not exc.__suppress_context__:
             plain["context"] = walk.child(exc.__context__)
-        walk.links -= 1
+        walk.chain.pop()
     if exc.__suppress_context__ and exc.__cause__ is None:
         plain["suppress"] = True
     if walk.outcome and (place := _place(exc.__traceback__)):
@@ -138,7 +140,7 @@ def begin_exception(plain: dict[str, Plain], reader: Reader) -> BaseException:
         return _rebuild_validation_error(cls, plain, reader)
     if issubclass(cls, BaseExceptionGroup):
         message, exceptions = plain["group"]
-        return BaseExceptionGroup.__new__(cls, reader.child(message), reader.child(exceptions))
+        return BaseExceptionGroup.__new__(cls, reader.child(message), list(reader.child(exceptions)))
     exc: BaseException = _python_base(cls).__new__(cls)
     return exc
 
@@ -226,7 +228,5 @@ def _line_error(error: dict[str, Any]) -> dict[str, Any]:
     try:
         core.ValidationError.from_exception_data("", [line])
     except (KeyError, TypeError, ValueError):  # an error type of the user's own, or a ctx that is a stand-in
-        line["type"] = core.PydanticCustomError(
-            error["type"], error["msg"].replace("{", "{{"), line.pop("ctx", None)
-        )
+        line["type"] = core.PydanticCustomError(error["type"], error["msg"], line.pop("ctx", None))
     return line

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wrapt
 
 from stepfork._context import Answer, Frame, _frame, current_frame, leave, running
-from stepfork._spec import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+
+    from stepfork._calls import Shape
+    from stepfork._spec import Spec
 
 
 def flavour_of(function: Any) -> Callable[..., Any]:
@@ -33,7 +37,7 @@ def flavour_of(function: Any) -> Callable[..., Any]:
 
 def begin(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
     """Return the frame of a call that starts now; None where nothing is recorded or replayed."""
-    parent = current_frame()
+    parent = current_frame(may_open_run=spec.kind == "step")
     if parent is None:
         if spec.kind != "step":
             return None
@@ -43,7 +47,9 @@ def begin(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame
     return parent.session.enter(spec, parent, args, kwargs)
 
 
-def call_function(spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def call_function(
+    spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
     """Call a plain function; what it returns may still be something to await or to iterate over."""
     frame = begin(spec, args, kwargs)
     if frame is None:
@@ -168,7 +174,7 @@ def _future_done(frame: Frame, future: Any) -> None:
         frame.returned(future.result(), "awaitable")
 
 
-async def _awaited(frame: Frame, coroutine: Any, shape: str) -> Any:
+async def _awaited(frame: Frame, coroutine: Any, shape: Shape) -> Any:
     token = _frame.set(frame)
     try:
         result = await coroutine
@@ -258,7 +264,7 @@ async def _aclose(frame: Frame | None, inner: Any) -> None:
         frame.closed_early("astream")
 
 
-class WatchedIterator(wrapt.ObjectProxy):  # type: ignore[misc]
+class WatchedIterator(wrapt.ObjectProxy[Any]):
     """An iterator that a tool returned, attributes and all; nothing is drained."""
 
     def __init__(self, wrapped: Any, frame: Frame) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepfork._calls import Plain
 from stepfork._events import Event, encode_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepfork._calls import Plain
 
 try:
     import fcntl
@@ -29,7 +32,9 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         self._descriptor = os.open(path, flags, 0o600)
         if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks: the run looks killed while it goes
+            with contextlib.suppress(
+                OSError
+            ):  # a file system without locks: the run looks killed while it goes
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def write(self, line: bytes) -> None:
@@ -73,7 +78,7 @@ def store_blob(folder: Path, plain: Plain, limit: int) -> Plain:
     if not target.exists():
         temporary = folder / f".{digest}.{os.getpid()}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         temporary.replace(target)
     return {"$blob": digest, "bytes": len(data)}

@@ -38,7 +38,7 @@ def make(number: int, prefix: str, length: int) -> bytes:
 
 def redacted_at(data: bytes, position: int) -> bool:
     """Whether a placeholder begins here."""
-    return _AT.match(data, position) is not None
+    return MARK in data[position : position + _LONGEST_HEAD] and _AT.match(data, position) is not None
 
 
 def is_whole(data: bytes) -> bool:

@@ -103,9 +103,9 @@ def fields(plain: Plain) -> Iterator[tuple[str | int, tuple[str | int, ...], Pla
     """
     items = elements(plain)
     if items is not None:
-        steps, values = items
+        prefix, values = items
         for index, value in enumerate(values):
-            yield index, (*steps, index), value
+            yield index, (*prefix, index), value
     elif tag(plain) == "$shared":
         for name, steps, value in fields(plain["value"]):
             yield name, ("value", *steps), value

@@ -13,13 +13,13 @@ import secrets
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from stepfork import _context
 from stepfork._calls import Entry, Failure, Plain, child_address
 from stepfork._codec import encode, encode_exception, type_name
+from stepfork._control_flow import is_control_flow
 from stepfork._events import (
     FORMAT_VERSION,
     CallEnded,
@@ -32,14 +32,16 @@ from stepfork._events import (
     encode_line,
 )
 from stepfork._journal import Journal
-from stepfork._control_flow import is_control_flow
 from stepfork._mutation import diff
 from stepfork._redact import Redactor
-from stepfork._spec import Spec
 from stepfork._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepfork._calls import Shape
     from stepfork._settings import Settings
+    from stepfork._spec import Spec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,17 +84,17 @@ class RecordedFrame:
         """Record one chunk."""
         self.session.item(self, value)
 
-    def returned(self, value: object, shape: str) -> None:
+    def returned(self, value: object, shape: Shape) -> None:
         """Record what the call returned."""
         self.session.returned(self, value, shape)
         self.session.left(self, None)
 
-    def raised(self, error: BaseException, shape: str) -> None:
+    def raised(self, error: BaseException, shape: Shape) -> None:
         """Record what the call raised."""
         self.session.raised(self, error, shape)
         self.session.left(self, error)
 
-    def closed_early(self, shape: str) -> None:
+    def closed_early(self, shape: Shape) -> None:
         """Record that the consumer left the stream."""
         self.session.closed_early(self, shape)
         self.session.left(self, None)
@@ -151,9 +153,16 @@ class Recorder:
             parent.numbers[spec.name] = number
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
             frame.live, frame.before = _may_change(spec, arguments, plain)
-            self._write(lambda clean: CallStarted(
-                frame.address, spec.kind, {k: clean(v) for k, v in plain.items()}, self._now(), lossy, spec.options.repeats
-            ))
+            self._write(
+                lambda clean: CallStarted(
+                    frame.address,
+                    spec.kind,
+                    {k: clean(v) for k, v in plain.items()},
+                    self._now(),
+                    lossy,
+                    spec.options.repeats,
+                )
+            )
         return frame
 
     @_harmless
@@ -163,27 +172,45 @@ class Recorder:
         self._write(lambda clean: ItemYielded(frame.address, clean(encoded.plain), encoded.lossy))
 
     @_harmless
-    def returned(self, frame: RecordedFrame, value: object, shape: Any) -> None:
+    def returned(self, frame: RecordedFrame, value: object, shape: Shape) -> None:
         """Write what a call returned, and what it changed in place."""
         encoded = encode(value)
         changes = _changes(frame)
-        self._write(lambda clean: CallEnded(
-            frame.address, "returned", clean(encoded.plain), shape, None, clean(changes), self._now(), encoded.lossy
-        ))
+        self._write(
+            lambda clean: CallEnded(
+                frame.address,
+                "returned",
+                clean(encoded.plain),
+                shape,
+                None,
+                clean(changes),
+                self._now(),
+                encoded.lossy,
+            )
+        )
 
     @_harmless
-    def raised(self, frame: RecordedFrame, error: BaseException, shape: Any) -> None:
+    def raised(self, frame: RecordedFrame, error: BaseException, shape: Shape) -> None:
         """Write what a call raised, and where that exception was first seen."""
         origin = self._origin(frame, error)
         encoded = encode_exception(error)
         changes = _changes(frame)
         status: Any = "suspended" if is_control_flow(error) else "raised"
-        self._write(lambda clean: CallEnded(
-            frame.address, status, clean(encoded.plain), shape, origin, clean(changes), self._now(), encoded.lossy
-        ))
+        self._write(
+            lambda clean: CallEnded(
+                frame.address,
+                status,
+                clean(encoded.plain),
+                shape,
+                origin,
+                clean(changes),
+                self._now(),
+                encoded.lossy,
+            )
+        )
 
     @_harmless
-    def closed_early(self, frame: RecordedFrame, shape: Any) -> None:
+    def closed_early(self, frame: RecordedFrame, shape: Shape) -> None:
         """Write that the consumer left."""
         self._write(lambda clean: CallEnded(frame.address, "closed_early", None, shape, at=self._now()))
 
@@ -216,9 +243,12 @@ class Recorder:
                 "raised", self._origin(frame, error), type_name(type(error)), _text_of(error)
             )
         failure = self._failure
-        self._write(lambda clean: RunEnded(
-            self._now(), failure and Failure(failure.kind, failure.address, failure.type, clean(failure.message))
-        ))
+        self._write(
+            lambda clean: RunEnded(
+                self._now(),
+                failure and Failure(failure.kind, failure.address, failure.type, clean(failure.message)),
+            )
+        )
         self.journal.close()
 
     def abandon(self, fault: Exception) -> None:
@@ -277,7 +307,9 @@ def _may_change(
         return {}, {}
     names = arguments if spec.options.mutates is None else spec.options.mutates
     live = {
-        name: arguments[name] for name in names if name in arguments and type(arguments[name]) not in _IMMUTABLE
+        name: arguments[name]
+        for name in names
+        if name in arguments and type(arguments[name]) not in _IMMUTABLE
     }
     return live, {name: snapshot_of(plain[name]) for name in live}
 
@@ -370,7 +402,11 @@ def _open_recorder(name: str, source: Path | None, entry: Entry | None, path: Pa
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
     return Recorder(
-        run_id, name, journal=Journal(path, settings.blob_bytes), redactor=make_redactor(settings), entry=entry
+        run_id,
+        name,
+        journal=Journal(path, settings.blob_bytes),
+        redactor=make_redactor(settings),
+        entry=entry,
     )
 
 
@@ -394,7 +430,9 @@ def _source_of(function: Any) -> Path | None:
 
 def _innermost(function: Any) -> Any:
     while hasattr(function, "__wrapped__") or hasattr(function, "func") or hasattr(function, "__func__"):
-        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None) or function.__func__
+        function = (
+            getattr(function, "__wrapped__", None) or getattr(function, "func", None) or function.__func__
+        )
     return function
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +23,10 @@ from stepfork._events import (
 )
 from stepfork._journal import blobs_of, is_going_on, load_blob
 from stepfork.errors import RecordingDamaged, RecordingMissing, RecordingTooNew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def read_run(path: Path) -> Run:
@@ -150,7 +153,9 @@ class _CallReader:
         call.outcome = Outcome(
             status=event.status,
             value=self._load(position, event.value),
-            items=call.outcome.items if event.shape not in ("stream", "astream") else call.outcome.items or [],
+            items=call.outcome.items
+            if event.shape not in ("stream", "astream")
+            else call.outcome.items or [],
             shape=event.shape,
             origin=event.origin,
             changes=self._load(position, event.changes),
@@ -180,7 +185,7 @@ class _CallReader:
             call.outcome.status = still_open  # type: ignore[assignment]
             call.span = (call.span[0], end)
             call.seconds = 0.0
-        outermost = []
+        outermost: list[Call] = []
         for call in self.calls.values():
             parent = self.calls.get(parent_address(call.address))
             (outermost if parent is None else parent.children).append(call)
@@ -235,5 +240,7 @@ class _RunReader:
         if self.ended is not None and self.ended.failure is not None:
             return self.ended.failure
         for mark in reversed(self.marks):
-            return Failure("marked" if mark.call is None else "failed", address=mark.call, message=mark.reason)
+            return Failure(
+                "marked" if mark.call is None else "failed", address=mark.call, message=mark.reason
+            )
         return None

@@ -36,6 +36,7 @@ __all__ = ["Redactor", "has_redaction", "matches"]
 
 _Range = tuple[int, int]
 _SHORTEST_TEXT = 6
+_MOST_PASSES = 8
 _SCHEME = re.compile(SCHEME.encode())
 _PLACEHOLDER = re.compile(PLACEHOLDER)
 
@@ -94,7 +95,7 @@ class Redactor:
         """Return a text with its secrets replaced; the same object if it has none."""
         if len(text) >= _SHORTEST_TEXT:
             data = text.encode("utf-8", "surrogatepass")
-            redacted = self._rewrite(data, self._spans(data))
+            redacted = self._rewritten(data)
             text = text if redacted is data else redacted.decode("utf-8", "surrogatepass")
         for number, pattern in enumerate(self._patterns, 1):
             text = self._by_pattern(f"pattern {number}", pattern, text)
@@ -108,7 +109,7 @@ class Redactor:
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            return self._rewrite(data, self._spans(data))
+            return self._rewritten(data)
         redacted_text = self.text(text)
         return data if redacted_text is text else redacted_text.encode("utf-8", "surrogatepass")
 
@@ -123,12 +124,11 @@ class Redactor:
         return self._rewrite(secret, [whole, *self._spans(secret)])
 
     def _may_hold(self, data: bytes) -> bool:
-        probes = self._probes
-        return any(
-            probe(data, start, end)
-            for index, start, end in self._automaton.find_matches_as_indexes(data.lower(), overlapping=True)
-            for probe in probes[index]
-        )
+        for index, start, end in self._automaton.find_matches_as_indexes(data.lower(), overlapping=True):
+            for probe in self._probes[index]:
+                if probe(data, start, end) is not None:
+                    return True
+        return False
 
     def _scan_bytes(self, data: bytes) -> bool:
         return b'"$byte' in data and any(self._holds(raw(found[1])) for found in BYTES_IN_JSON.finditer(data))
@@ -140,10 +140,11 @@ class Redactor:
     def _spans(self, data: bytes) -> list[Span]:
         """Find the secrets in a text or in binary data; they may overlap."""
         spans: list[Span] = []
+        met = self._automaton.find_matches_as_indexes(data.lower(), overlapping=True)
+        if not met:
+            return spans
         first = last = 0
-        for index, start, end in sorted(
-            self._automaton.find_matches_as_indexes(data.lower(), overlapping=True), key=itemgetter(1)
-        ):
+        for index, start, end in sorted(met, key=itemgetter(1)):
             if first < start and end <= last:  # inside what is hidden already
                 continue
             for find in self._finds[index]:
@@ -153,6 +154,14 @@ class Redactor:
                     if span.end > last:
                         first, last = span.start, span.end
         return spans
+
+    def _rewritten(self, data: bytes) -> bytes:
+        # What was part of a longer word may look like a secret once that has gone.
+        for _ in range(_MOST_PASSES):
+            if not (spans := self._spans(data)):
+                break
+            data = self._rewrite(data, spans)
+        return data
 
     def _rewrite(self, data: bytes, spans: list[Span]) -> bytes:
         if not spans:

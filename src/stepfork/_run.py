@@ -52,7 +52,7 @@ class run:  # noqa: N801 - used as a statement: ``with stepfork.run("refund"):``
             self._frame.session.fail(reason, self._frame)
 
     def _open(self) -> Frame | None:
-        parent = current_frame()
+        parent = current_frame(may_open_run=True)
         if parent is not None:
             return parent.session.enter(self._spec, parent, (), self._inputs)
         from stepfork._record import open_run

@@ -61,10 +61,11 @@ _JWT_BOUNDARY = _BOUNDARY.replace("[A-Za-z0-9]", "[A-Za-z0-9_-]", 1)
 
 def is_opaque(value: bytes) -> bool:
     """Tell a token from a word of prose: it has a digit, or capitals after small letters."""
-    return _OPAQUE.search(value) is not None
+    return _DIGIT.search(value) is not None or _MIXED.search(value) is not None
 
 
-_OPAQUE = re.compile(rb"[0-9]|[a-z][A-Z]|[A-Za-z][+/=_!@#$%^&*~][A-Za-z]")
+_DIGIT = re.compile(rb"[0-9]")
+_MIXED = re.compile(rb"[a-z][A-Z]|[+/=_!@#$%^&*~][A-Za-z]")
 
 
 @functools.cache
@@ -102,9 +103,7 @@ def _find_jwt(data: bytes, start: int, end: int) -> Span | None:
 
 
 # The secret key has no shape of its own; it is believed right behind its key id.
-_AWS_SECRET = re.compile(
-    rb"""A(?:KI|SI)A[A-Z0-9]{16}[\s:,;"'/|=\\]{1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"""
-)
+_AWS_SECRET = re.compile(rb"""A(?:KI|SI)A[A-Z0-9]{16}[\s:,;"'/|=\\]{1,8}([A-Za-z0-9/+]{40,})""")
 
 
 def _find_aws_secret(data: bytes, start: int, end: int) -> Span | None:
@@ -112,7 +111,7 @@ def _find_aws_secret(data: bytes, start: int, end: int) -> Span | None:
     return found and Span(*found.span(1), "aws-secret-key")
 
 
-_URL_PASSWORD = re.compile(rb"""://[^\x00-\x20\x7f/?#"'<>@:\\]{0,256}:([^\x00-\x20\x7f/?#"'<>\\]{1,512})@""")
+_URL_PASSWORD = re.compile(rb"""://[^\x00-\x20\x7f/?#"'<>@:\\]{0,256}+:([^\x00-\x20\x7f/?#"'<>\\]{1,512})@""")
 _TEMPLATE = re.compile(rb"\$\{[^}]*\}|\$[A-Z][A-Z0-9_]*|\{[^}]*\}|%\([a-z_]+\)s|%s|\*+")
 
 
@@ -162,7 +161,7 @@ def _find_private_key(data: bytes, start: int, end: int) -> Span | None:
 
 # Base64 of a text that begins with one of these is decoded and looked into.
 _LOOKED_INTO = ("sk-proj-", "sk-ant-", "github_pat_", "ghp_", "xoxb-", "AKIA", "-----BEGIN ")
-_WINDOW = 96
+_WINDOW = 64
 BASE64_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
 _BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
 
@@ -187,10 +186,10 @@ def _find_in_base64(skipped: int, form: bytes, data: bytes, start: int, end: int
     first = start - skipped
     if first < 0 or data[start:end] != form:
         return None
-    run = _BASE64_RUN.match(data, first)
-    window = run and run[0][:_WINDOW].rstrip(b"=")
-    if not run or not window or not _looked_into().search(_decoded(window)):
+    window = _BASE64_RUN.match(data, first, first + _WINDOW)
+    if not window or not _looked_into().search(_decoded(window[0].rstrip(b"="))):
         return None
+    run = _BASE64_RUN.match(data, first) or window
     left = data[max(0, first - 65536) : first]
     return Span(first - (len(left) - len(left.rstrip(BASE64_CHARS))), run.end(), "base64")
 

@@ -165,8 +165,9 @@ class Names:
 
 
 _NAME_BYTES = _NAME_CHARS.encode()
-_SPACE = rb"(?: |\t|\\+t){0,8}"
-_NAME_END = rb"([A-Za-z0-9_-]{0,40})[ \]]{0,8}"
+_SPACE = rb"(?: |\t|\\+t){0,8}+"
+# Possessive throughout: these are tried at every "key" and "token" of a text.
+_NAME_END = rb"([A-Za-z0-9_-]{0,40}+)[ \]]{0,8}+"
 # A name in quotes may also be one of a list: ["authorization", "..."], {"name": "token", "value": "..."}.
 _SIGN = re.compile(_NAME_END + rb"""(?:\\*["']""" + _SPACE + rb"[]:,=}]|" + _SPACE + rb"[:=])")
 # What is no secret under any name, or no longer one.
@@ -180,7 +181,7 @@ _ASSIGN = re.compile(_NAME_END + rb"""(\\*["'])?""" + _SPACE + rb"(=>|:=|==?|:)"
 _QUOTE = re.compile(rb"""\\*["']""")
 _SCHEME = re.compile(SCHEME.encode())
 _UNQUOTED = re.compile(rb"""[^\s"'\\,;&<>()\[\]{}|`]+""")
-_GLANCE = 256
+_GLANCE = 64
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LINE = re.compile(rb"""[^\r\n"'\\]{1,16384}""")
 _EXCUSED = re.compile(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stepfork._calls import Kind, Plain
 from stepfork.errors import DecorationError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from stepfork._calls import Kind, Plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,17 @@ class Spec:
         return signature
 
     @functools.cached_property
+    def _unrecorded(self) -> tuple[str, ...]:
+        """The parameters that are left out: those of ``ignore``, and ``self`` where a property passes it."""
+        if self.signature is None or self.is_bound:
+            return self.options.ignore
+        owner = getattr(self.function, "__qualname__", "").rpartition(".")[0]
+        first = next(iter(self.signature.parameters), None)
+        if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
+            return (*self.options.ignore, first)
+        return self.options.ignore
+
+    @functools.cached_property
     def defaults(self) -> dict[str, Plain]:
         """The encoded defaults of the parameters that are recorded."""
         from stepfork._codec import encode
@@ -92,7 +106,7 @@ class Spec:
             return _spelled(args, kwargs)
         bound.apply_defaults()
         arguments = bound.arguments
-        for parameter in self.options.ignore:
+        for parameter in self._unrecorded:
             arguments.pop(parameter, None)
         return arguments
 
@@ -113,7 +127,9 @@ def make_spec(kind: Kind, function: Any, options: Options) -> Spec:
             ways_on=[f"decorate its methods, or a function that makes a {function.__name__}"],
         )
     if not callable(function) and not isinstance(function, (classmethod, staticmethod)):
-        raise DecorationError(f"@stepfork.{kind} decorates functions, and this is a {type(function).__name__}")
+        raise DecorationError(
+            f"@stepfork.{kind} decorates functions, and this is a {type(function).__name__}"
+        )
     plain = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function
     spec = Spec(kind, plain, options, address_part(options.name or _name_of(plain)))
     _check_parameters(spec)
@@ -154,7 +170,9 @@ def as_names(option: str, value: str | Iterable[str] | None) -> tuple[str, ...] 
     if value is None:
         return None
     if isinstance(value, str):
-        raise OptionError(f"{option}= takes a tuple of parameter names", ways_on=[f"write {option}=({value!r},)"])
+        raise OptionError(
+            f"{option}= takes a tuple of parameter names", ways_on=[f"write {option}=({value!r},)"]
+        )
     return tuple(value)
 
 

@@ -6,14 +6,17 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepfork._calls import Run
 from stepfork._paths import project_root, runs_dir
 from stepfork._recording import read_run
 from stepfork._settings import settings
 from stepfork.errors import RunNotFound, StepforkError
+
+if TYPE_CHECKING:
+    from stepfork._calls import Run
 
 JOURNAL_ENDING = ".jsonl"
 ARCHIVE_ENDING = ".stepfork"
@@ -58,7 +61,9 @@ def list_runs(folder: Path) -> list[StoredRun]:
     try:
         with os.scandir(folder) as entries:
             paths = [
-                Path(entry.path) for entry in entries if entry.name.endswith(JOURNAL_ENDING) and entry.is_file()
+                Path(entry.path)
+                for entry in entries
+                if entry.name.endswith(JOURNAL_ENDING) and entry.is_file()
             ]
     except FileNotFoundError:
         return []
@@ -89,7 +94,7 @@ def find_run(text: str | None, folder: Path) -> StoredRun:
 
 
 def _is_path(text: str) -> bool:
-    separators = {os.sep, os.altsep, "/"} - {None}
+    separators = {os.sep, os.altsep or "/", "/"}
     return any(each in text for each in separators) or text.endswith((JOURNAL_ENDING, ARCHIVE_ENDING))
 
 
@@ -140,9 +145,12 @@ def _last_failed(folder: Path) -> StoredRun:
             continue
         if failure is not None:
             return stored
+    detail = [("looked in", str(folder))]
+    if unreadable:
+        detail.append(("cannot be read", f"{unreadable} of {len(runs)}"))
     raise RunNotFound(
         "no run failed" if runs else "no run was kept yet",
-        detail=[("looked in", str(folder)), ("cannot be read", f"{unreadable} of {len(runs)}")][: 2 if unreadable else 1],
+        detail=detail,
         ways_on=[
             "the runs that are kept: stepfork runs",
             "a run that went wrong without an exception: stepfork fail RUN --reason TEXT",

@@ -17,6 +17,7 @@ from stepfork._paths import snapshot_path
 from stepfork._pytest_session import TestSession
 from stepfork._replayed import Replayed
 from stepfork._report import report, said_aloud
+from stepfork.errors import StillFailing
 
 
 class _Refused(Exception):
@@ -135,4 +136,5 @@ def _agrees(replayed: ComparableReplay, snapshot: SnapshotAssertion) -> bool:
         accepted = assessment.row.check != "pass"
         session.say(said_aloud(assessment, accepted=accepted), assessment)
         return True
-    raise AssertionError(report(assessment, updating=session.may_write))
+    kind = StillFailing if assessment.row.name == "still failing" else AssertionError
+    raise kind(report(assessment, updating=session.may_write))

@@ -196,19 +196,25 @@ def _inside(hint: object) -> list[object]:
 
 
 def _fields_of(cls: type) -> list[object]:
-    if cls.__module__ == "builtins":
+    """Return the annotations of a class and its bases; of libraries' own classes nothing."""
+    root = cls.__module__.partition(".")[0]
+    if root in sys.stdlib_module_names or root in ("attr", "attrs", "msgspec", "pydantic"):
         return []
-    return [*_annotations(cls), *cls.__bases__]
+    return [*_one_by_one(cls), *cls.__bases__, *_parts_of_generic(cls)]
 
 
-def _annotations(holder: Any) -> list[object]:
-    """Return the annotations of a function or a class, those that cannot be evaluated left out."""
-    if not isinstance(holder, type):
-        holder = _plain_function(holder)
+def _parts_of_generic(cls: Any) -> list[object]:
+    metadata = vars(cls).get("__pydantic_generic_metadata__") or {}
+    return list(metadata.get("args", ()))
+
+
+def _annotations(function: Any) -> list[object]:
+    """Return the annotations of a callable, those that cannot be evaluated left out."""
+    function = _plain_function(function)
     try:
-        return list(typing.get_type_hints(holder, include_extras=True).values())
+        return list(typing.get_type_hints(function, include_extras=True).values())
     except Exception:
-        return [*_one_by_one(holder)]
+        return [*_one_by_one(function)]
 
 
 def _plain_function(function: Any) -> Any:
@@ -221,7 +227,7 @@ def _plain_function(function: Any) -> Any:
 
 def _one_by_one(holder: Any) -> Iterator[object]:
     scope = _scope_of(holder)
-    for hint in dict(getattr(holder, "__annotations__", {})).values():
+    for hint in inspect.get_annotations(getattr(holder, "__func__", holder)).values():
         if not isinstance(hint, str):
             yield hint
             continue

@@ -21,6 +21,8 @@ StepforkError
 ├── RunNotFound          SF404  no run has this id, or several have
 └── FailingRun           SF405  what was asked for does not go with how this run ended
 
+``StillFailing`` is no StepforkError: it is the AssertionError of a test whose recorded failure shows again.
+
 ``ReplayStopped`` is no StepforkError: it derives from BaseException, so that an agent's
 ``except Exception`` does not swallow it, and it never leaves ``replay(...)``.
 """
@@ -50,6 +52,7 @@ __all__ = [
     "RunNotFound",
     "SnapshotDamaged",
     "StepforkError",
+    "StillFailing",
     "UnrecordedCall",
     "UnsafeName",
     "UnusedCalls",
@@ -230,3 +233,7 @@ class FailingRun(StepforkError, ValueError):
 
 class ReplayStopped(BaseException):
     """Ends the agent's code at a call that the replay cannot answer. Not for catching."""
+
+
+class StillFailing(AssertionError):
+    """What ``assert run == snapshot`` raises while the recorded failure shows again; for ``xfail(raises=...)``."""

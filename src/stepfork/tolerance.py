@@ -29,7 +29,7 @@ from uuid import UUID
 
 from stepfork._embedding import Embed, cosine, installed_embedding
 from stepfork._multiset import leftovers
-from stepfork._plain import canonical, is_container, kind, number, text
+from stepfork._plain import canonical, is_container, kind, number, tag, text
 from stepfork._rules import Rule, Rules, describe, is_retyped
 from stepfork.errors import OptionError
 
@@ -157,7 +157,7 @@ class Approx:
     abs: float | None
 
     def __call__(self, old: Plain, new: Plain) -> bool:
-        if kind(old) == kind(new) and is_container(old):
+        if kind(old) == kind(new) and (is_container(old) or tag(old) == "$complex"):
             return self._inside(old, new)
         left, right = number(old), number(new)
         if left is None or right is None or is_retyped(old, new):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "run", metavar="RUN", nargs="?", help="an id, the beginning of one, or a file (default: the last failed run)"
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="an id, the beginning of one, or a file (default: the last failed run)",
     )
     parser.add_argument(
         "--output",
@@ -60,11 +62,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         show_json({"id": stored.id, "path": str(target), "bytes": len(data)})
         return 0
-    show([
-        [Span(str(target), "strong"), Span(f"  {_size(len(data))}, readable by you alone")],
-        [Span("It holds what the agent saw and said. Any command takes it as RUN:", "faint")],
-        [Span(f"stepfork show {shlex.quote(_as_path(target))}", "faint")],
-    ])
+    show(
+        [
+            [Span(str(target), "strong"), Span(f"  {_size(len(data))}, readable by you alone")],
+            [Span("It holds what the agent saw and said. Any command takes it as RUN:", "faint")],
+            [Span(f"stepfork show {shlex.quote(_as_path(target))}", "faint")],
+        ]
+    )
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepfork._events import RunMarked, encode_line
@@ -18,6 +17,7 @@ from stepfork.errors import FailingRun, OptionError, RecordingDamaged
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from stepfork._store import StoredRun
 

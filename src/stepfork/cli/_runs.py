@@ -64,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         limit = args.limit or _SHOWN_WITHOUT_LIMIT
         shown = list(islice(rows, limit))
-        show(_table(shown) if shown else [[Span(f"None of the {_words.count_of(len(stored), 'run')} failed.")]])
+        show(
+            _table(shown) if shown else [[Span(f"None of the {_words.count_of(len(stored), 'run')} failed.")]]
+        )
         if next(rows, None) is not None:
             show([[Span(f"more with --limit {10 * limit}", "faint")]])
     return 0
@@ -82,7 +84,11 @@ def _rows(runs: list[StoredRun], *, only_failed: bool) -> Iterator[_Row]:
         else:
             if run.failure is not None or not only_failed:
                 yield _Row(
-                    stored, _words.outcome(run), _words.place(run), sum(1 for _ in _words.calls_of(run)), _facts(run)
+                    stored,
+                    _words.outcome(run),
+                    _words.place(run),
+                    sum(1 for _ in _words.calls_of(run)),
+                    _facts(run),
                 )
 
 
@@ -126,14 +132,16 @@ def _table(rows: list[_Row]) -> list[Line]:
     table = [[[Span(text, "faint")] for text in _HEADINGS]]
     for row in rows:
         run_id, agent, outcome, where, calls, age = _texts(row)
-        table.append([
-            [Span(run_id, "strong")],
-            [Span(cut(agent, widths[1]))],
-            [Span(cut(outcome, widths[2]), row.outcome.style)],
-            [Span(cut_start(where, widths[3]))],
-            [Span(calls)],
-            [Span(age, "faint")],
-        ])
+        table.append(
+            [
+                [Span(run_id, "strong")],
+                [Span(cut(agent, widths[1]))],
+                [Span(cut(outcome, widths[2]), row.outcome.style)],
+                [Span(cut_start(where, widths[3]))],
+                [Span(calls)],
+                [Span(age, "faint")],
+            ]
+        )
     return columns(table, right=frozenset({4}))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._store import find_run, runs_folder
 from stepfork.cli import _words
-from stepfork.cli._terminal import Line, Span, Style, columns, cut, cut_start, glyphs, show, show_json, width
+from stepfork.cli._terminal import Line, Span, Style, columns, cut, glyphs, show, show_json, width
 from stepfork.cli._values import exception_text, first_lines, pretty, pretty_fields, short_input, text_of
 from stepfork.errors import OptionError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stepfork._store import StoredRun
 
 _LINES_OF_A_MESSAGE = 12
+_WIDEST_INDENT = 60
 _CANDIDATES_SHOWN = 10
 _LEAST_CALL, _LEAST_OUTCOME = 24, 12
 _KIND_STYLES: dict[str, Style] = {"step": "faint", "tool": "tool", "model": "model"}
@@ -35,9 +36,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "run", metavar="RUN", nargs="?", help="an id, the beginning of one, or a file (default: the last failed run)"
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="an id, the beginning of one, or a file (default: the last failed run)",
     )
-    parser.add_argument("address", metavar="ADDRESS", nargs="?", help="of one call, or the end of it: search#2")
+    parser.add_argument(
+        "address", metavar="ADDRESS", nargs="?", help="of one call, or the end of it: search#2"
+    )
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
@@ -139,15 +145,23 @@ def _drawn(root: Call) -> Iterator[tuple[Call, str, str]]:
     waiting = [(root, "", "")]
     while waiting:
         call, before, below = waiting.pop()
-        yield call, before, below + (draw.trunk if call.children else " " * len(draw.trunk))
+        space = " " * len(draw.trunk)
+        yield call, before, _bounded(below + (draw.trunk if call.children else space))
         last = len(call.children) - 1
         for number in range(last, -1, -1):
             ends = number == last
-            waiting.append((
-                call.children[number],
-                below + (draw.last_branch if ends else draw.branch),
-                below + (" " * len(draw.trunk) if ends else draw.trunk),
-            ))
+            waiting.append(
+                (
+                    call.children[number],
+                    _bounded(below + (draw.last_branch if ends else draw.branch)),
+                    _bounded(below + (space if ends else draw.trunk)),
+                )
+            )
+
+
+def _bounded(drawn: str) -> str:
+    """Return what is drawn before a call, no wider than the deepest level that is indented."""
+    return drawn[-_WIDEST_INDENT:]
 
 
 def _rows(run: Run, drawn: list[tuple[Call, str, str]]) -> list[Line]:
@@ -155,23 +169,28 @@ def _rows(run: Run, drawn: list[tuple[Call, str, str]]) -> list[Line]:
     lengths = [_words.duration(call.seconds) if call.outcome.status in _TIMED else "" for call, _, _ in drawn]
     room = width() - 5 - 2 - 2 - 2 - max(map(len, lengths)) - (max(map(len, marks)) + 2 if any(marks) else 0)
     most = _limits(room)[1]
-    outcomes = [_words.call_outcome(call, most, told_below=bool(mark)) for (call, *_), mark in zip(drawn, marks, strict=True)]
+    outcomes = [
+        _words.call_outcome(call, most, told_below=bool(mark))
+        for (call, *_), mark in zip(drawn, marks, strict=True)
+    ]
     rows = []
     for (call, before, _), outcome, length, mark in zip(drawn, outcomes, lengths, marks, strict=True):
         style = _style(run, call)
         named = f"({short_input(call.input)})"
         taken = len(before) + len(call.label)
-        rows.append([
-            [Span(call.kind, _KIND_STYLES[call.kind])],
+        rows.append(
             [
-                Span(before, "faint"),
-                Span(call.label, style if mark else "strong"),
-                Span(cut(named, max(_limits(room)[0] - taken, 0)), "faint"),
-            ],
-            [Span(cut(outcome, most), style)],
-            [Span(length, "faint")],
-            [Span(mark, style)],
-        ])
+                [Span(call.kind, _KIND_STYLES[call.kind])],
+                [
+                    Span(before, "faint"),
+                    Span(call.label, style if mark else "strong"),
+                    Span(cut(named, max(_limits(room)[0] - taken, 0)), "faint"),
+                ],
+                [Span(cut(outcome, most), style)],
+                [Span(length, "faint")],
+                [Span(mark, style)],
+            ]
+        )
     return columns(rows, right=frozenset({3}))
 
 
@@ -195,7 +214,9 @@ def _style(run: Run, call: Call) -> Style:
     if run.failure is not None and call.address == _words.place(run):
         return "failed"
     if status == "raised":
-        return "failed" if run.failure is not None and call.outcome.origin == run.failure.address else "warning"
+        return (
+            "failed" if run.failure is not None and call.outcome.origin == run.failure.address else "warning"
+        )
     return "" if status == "returned" else "warning"
 
 

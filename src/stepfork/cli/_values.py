@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from stepfork._calls import Plain
 from stepfork.cli._terminal import cells, clean, cut, glyphs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from stepfork._calls import Plain
 
 _DEEPEST = 50
 _UNBOUNDED = 2**62
@@ -87,15 +90,14 @@ def _pieces_of_dict(plain: dict[str, Plain], limit: int, depth: int) -> Iterator
     elif tag == "$exception":
         yield cut(exception_text(plain), limit)
     elif tag in ("", "$dict"):
-        names = [f'"{name}"' if not tag else name for name, _ in parts.items]
-        values = [value for _, value in parts.items]
-        yield from _named("{", list(zip(names, values, strict=True)), "}", ": ", limit, depth)
+        named = parts.items if tag else ((_quoted(str(name), limit), value) for name, value in parts.items)
+        yield from _named("{", named, "}", ": ", limit, depth)
     else:
         yield from _named(f"{parts.head}(", parts.items, ")", "=", limit, depth)
 
 
 def _named(
-    start: str, items: list[tuple[str | None, Plain]], end: str, between: str, limit: int, depth: int
+    start: str, items: Iterable[tuple[str | None, Plain]], end: str, between: str, limit: int, depth: int
 ) -> Iterator[str]:
     yield start
     for number, (name, item) in enumerate(items):
@@ -142,6 +144,10 @@ def _enum(plain: dict[str, Plain], tag: str, limit: int) -> str:
     return f"{short_type(str(plain[tag]))}.{_inner(plain, 'name', limit)}"
 
 
+def _opaque(plain: dict[str, Plain], tag: str, _limit: int) -> str:
+    return text_of(plain.get("repr")) or f"<{short_type(str(plain[tag]))}>"
+
+
 _WORDS: dict[str, Callable[[dict[str, Plain], str, int], str]] = {
     "$float": _inner,
     "$int": _hexadecimal,
@@ -156,7 +162,7 @@ _WORDS: dict[str, Callable[[dict[str, Plain], str, int], str]] = {
     "$path": _called,
     "$enum": _enum,
     "$global": lambda plain, tag, limit: short_type(str(plain[tag])),
-    "$opaque": lambda plain, tag, limit: str(plain.get("repr") or f"<{short_type(str(plain[tag]))}>"),
+    "$opaque": _opaque,
     "$ref": lambda plain, tag, limit: f"<the value {plain[tag]!r} again>",
 }
 
@@ -175,22 +181,25 @@ class _Parts(NamedTuple):
 
     head: str
     """What kind of value; empty for lists and dicts."""
-    items: list[tuple[str | None, Plain]]
-    """Name and value; no name where its place alone tells a value from its neighbours."""
+    items: Iterable[tuple[str | None, Plain]]
+    """Name and value; no name where only its place tells a value from its neighbours.
+
+    Made one by one, for of a large value only the beginning may be wanted.
+    """
 
 
 def _parts(plain: Plain) -> _Parts:
     if isinstance(plain, list):
-        return _Parts("", [(None, value) for value in plain])
+        return _Parts("", ((None, value) for value in plain))
     tag = _tag(plain)
     inner = plain.get(tag)
     if tag in _BRACKETS and isinstance(inner, list):
-        return _Parts(tag[1:], [(None, value) for value in inner])
+        return _Parts(tag[1:], ((None, value) for value in inner))
     if tag == "$dict" and isinstance(inner, list):
-        pairs = [pair for pair in inner if isinstance(pair, list) and len(pair) == 2]
-        return _Parts("", [(short(key, _LONGEST_ARGUMENT), value) for key, value in pairs])
+        pairs = (pair for pair in inner if isinstance(pair, list) and len(pair) == 2)
+        return _Parts("", ((short(key, _LONGEST_ARGUMENT), value) for key, value in pairs))
     if not tag:
-        return _Parts("", [(key[1:] if key.startswith("$$") else key, value) for key, value in plain.items()])
+        return _Parts("", ((key[1:] if key.startswith("$$") else key, value) for key, value in plain.items()))
     return _tagged_parts(plain, tag)
 
 
@@ -207,7 +216,7 @@ def _tagged_parts(plain: dict[str, Plain], tag: str) -> _Parts:
         others["state"] = state
     if not isinstance(inner, str):
         others = {None: inner, **others}
-    return _Parts(exception_text(plain) if tag == "$exception" else head, list(others.items()))
+    return _Parts(exception_text(plain) if tag == "$exception" else head, others.items())
 
 
 def _message_says_all(plain: dict[str, Plain]) -> bool:
@@ -220,13 +229,13 @@ class _Text(NamedTuple):
 
     head: str
     """What stands behind the value's name; empty where all stands below."""
-    below: list[str] = []
+    below: Sequence[str] = ()
 
 
 def pretty(plain: Plain, width: int) -> list[str]:
     """Return the value in lines: what fits stays in one, text of several lines is shown as lines."""
     head, below = _pretty(plain, width, 0)
-    return [head, *_indented(below)] if head else below
+    return [head, *_indented(below)] if head else [*below]
 
 
 def pretty_fields(values: Mapping[str, Plain], width: int) -> list[str]:
@@ -243,7 +252,7 @@ def _pretty(plain: Plain, width: int, depth: int) -> _Text:
     parts = _parts(plain)
     head, *more = parts.head.split("\n")
     entries = [line for name, value in parts.items for line in _entry(name, value, width, depth)]
-    return _Text(head, more + entries)
+    return _Text(head, more + entries) if head or more or entries else _Text(short(plain))
 
 
 def _is_one_line(plain: Plain, line: str, width: int) -> bool:
@@ -253,14 +262,14 @@ def _is_one_line(plain: Plain, line: str, width: int) -> bool:
 
 
 def _entry(name: str | None, value: Plain, width: int, depth: int) -> list[str]:
-    label = "- " if name is None else f"{name}: "
+    label = "- " if name is None else f"{clean(name)}: "
     head, below = _pretty(value, max(width - cells(label), 0), depth + 1)
     if name is None and not head:
         head, *below = below
     return [f"{label}{head}".rstrip(), *_indented(below)]
 
 
-def _indented(lines: list[str]) -> Iterator[str]:
+def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from stepfork._calls import Call, Run
 from stepfork.cli._terminal import Span
 from stepfork.cli._values import exception_text, short, short_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepfork._calls import Call, Run
 
 _UNITS = (("day", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 _LONGEST_TEXT = 200
@@ -85,11 +89,13 @@ def place(run: Run) -> str:
 
 def is_last_killed(call: Call) -> bool:
     """Whether the process ended in this very call, and not in one below it."""
-    return call.outcome.status == "killed" and all(child.outcome.status != "killed" for child in call.children)
+    return call.outcome.status == "killed" and all(
+        child.outcome.status != "killed" for child in call.children
+    )
 
 
 def call_outcome(call: Call, limit: int, *, told_below: bool = False) -> str:
-    """Return what a call did, in one line; of an exception that is told below, or elsewhere, only the type."""
+    """Return what a call did, in one line; of an exception that is told elsewhere only the type."""
     result = call.outcome
     if result.status == "returned":
         chunks = f"{len(result.items)} chunks " if result.items is not None else ""

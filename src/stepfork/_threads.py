@@ -1,0 +1,56 @@
+"""Carries the call that is under way into the threads that it starts.
+
+Python copies a context into tasks and ``to_thread``, but not into threads and thread pools: there a
+server's next request could not be told from a tool of the run that is open. Only our own variable is
+carried; the agent's context variables stay as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from stepfork._context import _frame, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepfork._context import Frame
+
+
+@functools.cache
+def carry_frames_into_threads() -> None:
+    """Wrap the two places where threads get their work; done once, when the first run opens."""
+    wrapt.wrap_function_wrapper("threading", "Thread.start", _start)
+    wrapt.register_post_import_hook(_wrap_pool, "concurrent.futures.thread")
+
+
+def _wrap_pool(module: Any) -> None:
+    wrapt.wrap_function_wrapper(module, "ThreadPoolExecutor.submit", _submit)
+
+
+def _start(wrapped: Callable[..., Any], thread: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    frame = _frame.get()
+    if frame is not None:
+        thread.run = functools.partial(_in_frame, frame, thread.run)
+    return wrapped(*args, **kwargs)
+
+
+def _submit(wrapped: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    frame = _frame.get()
+    if frame is None or not args:
+        return wrapped(*args, **kwargs)
+    function, *rest = args
+    # A worker that is started here outlives this call, and serves others.
+    token = _frame.set(None)
+    try:
+        return wrapped(functools.partial(_in_frame, frame, function), *rest, **kwargs)
+    finally:
+        _frame.reset(token)
+
+
+def _in_frame(frame: Frame, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    with running(frame):
+        return function(*args, **kwargs)

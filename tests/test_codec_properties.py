@@ -1,0 +1,177 @@
+"""What holds for every value that the codec is given."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import uuid
+import zoneinfo
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepfork._codec import canonical, decode, encode
+from stepfork._codec_graph import MAX_DEPTH
+from test_codec import Colour, Frozen, Line, Many, Model, Node, Pair, Point, Rights, Tagged, Text
+
+TEXTS = st.text(st.characters(exclude_categories=()))  # lone surrogates too
+
+HASHABLE_LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(2**200), 2**200),
+    st.floats(allow_nan=False),
+    TEXTS,
+    st.sampled_from(["$", "$ref", "$$tuple", "$object", "state"]),
+    st.binary(),
+    st.datetimes(timezones=st.none() | st.just(dt.UTC) | st.just(zoneinfo.ZoneInfo("America/New_York"))),
+    st.dates(),
+    st.times(),
+    st.timedeltas(),
+    st.decimals(allow_nan=False),
+    st.fractions(),
+    st.uuids(),
+    st.complex_numbers(allow_nan=False),
+    st.sampled_from([*Colour, *Rights, Rights(0), Rights.READ | Rights.WRITE]),
+    st.builds(PurePosixPath, st.sampled_from(["a", "/b/c", "é"])),
+    st.builds(Text, TEXTS),
+)
+HASHABLE = st.recursive(
+    HASHABLE_LEAVES,
+    lambda part: st.one_of(
+        st.lists(part, max_size=3).map(tuple),
+        st.frozensets(part, max_size=3),
+        st.builds(Pair, part, part),
+        st.builds(Frozen, part, part),
+    ),
+    max_leaves=6,
+)
+VALUES = st.recursive(
+    HASHABLE | st.binary().map(bytearray),
+    lambda part: st.one_of(
+        st.lists(part, max_size=4),
+        st.dictionaries(TEXTS | st.just("$x"), part, max_size=4),
+        st.dictionaries(HASHABLE, part, max_size=3),
+        st.sets(HASHABLE, max_size=3),
+        st.lists(part, max_size=3).map(tuple),
+        st.builds(Many, st.lists(part, max_size=3)),
+        st.builds(Line, part, part, st.lists(part, max_size=2)),
+        st.builds(Point, part),
+        st.builds(Tagged, part, part),
+        st.builds(lambda a, b: Model.model_construct(x=a, line=b), part, part),
+        st.builds(lambda a: Node(a=a), part),
+    ),
+    max_leaves=20,
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda part: (
+        st.lists(part, max_size=4)
+        | st.dictionaries(st.text().filter(lambda key: key[:1] != "$"), part, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, and of the same types all through."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        pairs = zip(one.items(), other.items(), strict=False)
+        return len(one) == len(other) and all(same(tuple(a), tuple(b)) for a, b in pairs)
+    if type(one) in (list, tuple, Many, Pair):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return (one, math.copysign(1, one)) == (other, math.copysign(1, other))
+    return bool(one == other)
+
+
+@given(VALUES)
+@settings(max_examples=300, deadline=None)
+def test_every_value_comes_back_equal_and_of_the_same_types(value: Any) -> None:
+    """Encoded, written as JSON, read and decoded, a value is what it was (B31, B32, B34, B35)."""
+    plain, lossy = encode(value)
+    assert not lossy
+    back = decode(msgspec.json.decode(msgspec.json.encode(plain)))
+    assert same(back, value)
+
+
+@given(VALUES)
+@settings(max_examples=150, deadline=None)
+def test_what_was_decoded_is_written_as_before(value: Any) -> None:
+    """A replay that hands on what it was served asks with the very bytes of the recording."""
+    plain = encode(value).plain
+    assert canonical(encode(decode(plain)).plain) == canonical(plain)
+
+
+@given(JSON)
+@settings(max_examples=150, deadline=None)
+def test_what_json_holds_is_not_copied(value: Any) -> None:
+    """The fast path takes everything that needs no tag, and the slow one would say the same."""
+    assert encode(value).plain is value
+    assert encode((value,)).plain == {"$tuple": [value]}
+
+
+@given(
+    st.recursive(st.integers(), lambda part: st.lists(part, max_size=3), max_leaves=30),
+    st.integers(0, 300),
+    st.data(),
+)
+@settings(max_examples=100, deadline=None)
+def test_knots_come_back_with_the_same_shape(value: Any, depth: int, data: st.DataObject) -> None:
+    """Lists that refer to each other in any way, at any depth, are the same graph again (B11)."""
+    lists = list(lists_in([value]))
+    for _ in range(data.draw(st.integers(0, 4))):
+        data.draw(st.sampled_from(lists)).append(data.draw(st.sampled_from(lists)))
+    deep: Any = lists[0]
+    for level in range(depth):
+        deep = (deep,) if level % 2 else [deep]
+    plain, lossy = encode(deep)
+    assert not lossy
+    assert depth_of(plain) <= 2 * MAX_DEPTH + 10
+    assert unrolled(decode(msgspec.json.decode(msgspec.json.encode(plain))), depth + 6) == unrolled(
+        deep, depth + 6
+    )
+
+
+def lists_in(value: list[Any]) -> list[list[Any]]:
+    """Return a list and all lists in it."""
+    return [value, *(found for part in value if isinstance(part, list) for found in lists_in(part))]
+
+
+def depth_of(plain: Any) -> int:
+    """Return how deep a recorded form is nested."""
+    parts = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list) else ()
+    return 1 + max(map(depth_of, parts), default=0)
+
+
+def unrolled(value: Any, depth: int) -> str:
+    """Return a value as text, cut at a depth."""
+    if not isinstance(value, list | tuple):
+        return repr(value)
+    if depth == 0:
+        return "..."
+    return f"{type(value).__name__}({', '.join(unrolled(part, depth - 1) for part in value)})"
+
+
+@given(TEXTS, st.uuids(), st.decimals())
+@settings(max_examples=100, deadline=None)
+def test_the_recorded_form_is_valid_json_and_utf_8(
+    text: str, identity: uuid.UUID, number: decimal.Decimal
+) -> None:
+    """Whatever the text holds, the file can be read by any JSON reader (B34)."""
+    written = canonical(encode({text: [text, identity, number]}).plain)
+    written.decode("utf-8")
+    back = decode(msgspec.json.decode(written))
+    assert list(back) == [text]
+    assert str(back[text][2]) == str(number)
