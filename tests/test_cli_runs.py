@@ -328,19 +328,19 @@ def test_the_reading_commands_need_nothing_but_the_base_install(project: Project
 
 
 def test_a_reader_that_goes_away_is_no_error(project: Project, runs: Path) -> None:
-    """``stepfork runs | head -1`` ends without a traceback."""
+    """``stepfork runs | head -c 1`` ends without a traceback."""
     for number in range(1000):
         write_journal(runs, f"{number:010}", raised())
     command = f"{sys.executable} -m stepfork runs --json; echo $? >&2"
     done = subprocess.run(
-        ["bash", "-c", f"({command}) | head -1"],
+        ["bash", "-c", f"({command}) | head -c 1"],
         cwd=project.root,
         env=clean_environment(project.root),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert (done.stdout, done.stderr) == ("{\n", "141\n")
+    assert (done.stdout, done.stderr) == ("{", "141\n")
 
 
 def test_an_interrupt_is_quiet(project: Project, runs: Path) -> None:

@@ -224,18 +224,18 @@ def test_output_in_a_poorer_encoding_is_still_readable(project: Project, runs: P
 
 
 def test_a_deep_tree_and_a_deep_value_are_shown(project: Project, runs: Path) -> None:
-    """Two thousand calls below each other, and lists in lists, need no recursion."""
+    """A thousand calls below each other, and lists in lists, need no recursion."""
     addresses = ["handle#1"]
-    for _ in range(2000):
+    for _ in range(1100):
         addresses.append(f"{addresses[-1]}/f#1")
     deep: list[Any] = []
     for _ in range(200):
         deep = [deep]
-    events: list[Event] = [CallStarted(address, "step", {"x": deep}) for address in addresses]
-    events += [CallEnded(address, "returned", deep) for address in reversed(addresses)]
-    write_journal(runs, "1111111111", [*events, RunEnded(1)])
-    assert len(project.stepfork("show", "1").out.splitlines()) == 3 + 2001 + 1
-    assert len(project.stepfork("show", "1", "--json").json["calls"]) == 2001
+    events: list[Event] = [CallStarted(address, "step", {}) for address in addresses]
+    events += [CallEnded(address, "returned") for address in reversed(addresses[1:])]
+    write_journal(runs, "1111111111", [*events, CallEnded("handle#1", "returned", deep), RunEnded(1)])
+    assert len(project.stepfork("show", "1").out.splitlines()) == 2 + 1 + 1101 + 1
+    assert len(project.stepfork("show", "1", "--json").json["calls"]) == 1101
     assert project.stepfork("show", "1", "handle#1").code == 0
 
 
@@ -260,6 +260,8 @@ def test_json_holds_every_call_with_input_and_outcome(project: Project, runs: Pa
         ({"$$ref": 1, "a": {}}, '{"$ref": 1, "a": {}}'),
         ({"$tuple": [1, {"$float": "nan"}]}, "(1, nan)"),
         ({"$set": ["a"]}, '{"a"}'),
+        ({"$frozenset": [1]}, "frozenset({1})"),
+        ({"$tuple": "damaged"}, "(\"damaged\")"),
         ({"$dict": [[1, "a"], [{"$tuple": [1]}, 2]]}, '{1: "a", (1): 2}'),
         ({"$int": "0x10000000000000000"}, "18446744073709551616"),
         ({"$bytes": "aGk="}, "b'hi'"),

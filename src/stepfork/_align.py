@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._codec import canonical
@@ -27,12 +28,13 @@ class Pair(NamedTuple):
     new: Node
 
 
-@dataclass
-class Changed:
+class Changed(NamedTuple):
     """One call that differs, and where."""
 
-    address: str
+    pair: Pair
     differences: list[Difference]
+    truncated: bool = False
+    """Not compared in full: there may be more."""
 
 
 @dataclass
@@ -49,6 +51,11 @@ class Alignment:
     outcome: tuple[Any, Any] | None = None
     rules: tuple[dict[str, str], dict[str, str]] | None = None
     """The tolerance rules that apply, where they are others than accepted."""
+    started: dict[str, float] = field(default_factory=dict)
+    ended: dict[str, float] = field(default_factory=dict)
+    """By address in the new document: positions in the order of events."""
+    missed: dict[str, float] = field(default_factory=dict)
+    """By address in the old document: when a call that was not made would have started."""
 
     @property
     def within(self) -> bool:
@@ -90,8 +97,9 @@ def align(old: Node, new: Node, rules: Mapping[str, Rules] | None = None) -> Ali
     pairs = list(_paired(old["calls"], new["calls"], alignment))
     for pair in pairs:
         _compare(pair, (rules or {}).get(label_of(pair.new).rpartition("#")[0]), alignment)
-    _compare_order(pairs, old["calls"], alignment)
     places = {pair.old_address: pair.new_address for pair in pairs}
+    _compare_order(pairs, old["calls"], new["calls"], alignment)
+    _note_times(old["calls"], new["calls"], places, alignment)
     if not _same_outcome(old["outcome"], new["outcome"], places):
         alignment.outcome = old["outcome"], new["outcome"]
     if old.get("rules", {}) != new.get("rules", {}):
@@ -135,6 +143,8 @@ def _same_places(
         if other is None or kind_of(other) != kind_of(node):
             continue
         pair = Pair(_join(old_parent, label_of(node)), _join(new_parent, label_of(node)), other, node)
+        if pair.old_address not in left or pair.new_address not in right:
+            continue
         del left[pair.old_address], right[pair.new_address]
         yield pair
         yield from _same_places(
@@ -148,12 +158,13 @@ def _elsewhere(left: dict[str, Node], right: dict[str, Node], alignment: Alignme
     for address, node in left.items():
         by_content.setdefault(_content(node), []).append(address)
     for address, node in list(right.items()):
-        candidates = by_content.get(_content(node))
-        if candidates:
-            origin = candidates.pop(0)
-            pair = Pair(origin, address, left.pop(origin), right.pop(address))
-            alignment.moved.append(pair)
-            yield pair
+        origin = next((each for each in by_content.get(_content(node), ()) if each in left), None)
+        if origin is None or address not in right:
+            continue
+        pair = Pair(origin, address, left.pop(origin), right.pop(address))
+        alignment.moved.append(pair)
+        yield pair
+        yield from _same_places(pair.old.get("calls", []), pair.new.get("calls", []), origin, address, left, right)
 
 
 def _content(node: Node) -> bytes:
@@ -174,24 +185,49 @@ def _compare(pair: Pair, rules: Rules | None, alignment: Alignment) -> None:
     from stepfork._compare import compare
 
     comparison = compare(old, new, rules)
-    if comparison.differences:
-        alignment.changed.append(Changed(pair.new_address, comparison.differences))
+    if not comparison.same:
+        alignment.changed.append(Changed(pair, comparison.differences, comparison.truncated))
     if comparison.drift:
         alignment.drifted.append((pair, comparison.drift))
 
 
-def _compare_order(pairs: list[Pair], old: list[Node], alignment: Alignment) -> None:
-    """Find calls that one parent made in another order than it did; moved calls have no order to keep."""
+def _compare_order(pairs: list[Pair], old: list[Node], new: list[Node], alignment: Alignment) -> None:
+    """Find calls that one parent made in another order than it did; in another parent there is no order to keep."""
+    places = {pair.old_address: pair.new_address for pair in pairs}
     position = {address: number for number, (address, _) in enumerate(walk(old))}
+    made = {address: number for number, (address, _) in enumerate(walk(new))}
     highest: dict[str, int] = {}
-    for pair in pairs:
+    for pair in sorted(pairs, key=lambda pair: made[pair.new_address]):
         parent, new_parent = (address.rpartition("/")[0] for address in (pair.old_address, pair.new_address))
-        if parent != new_parent:
+        if places.get(parent, parent) != new_parent:
             continue
         here = position[pair.old_address]
-        if here < highest.get(parent, -1):
+        if here < highest.get(new_parent, -1):
             alignment.reordered.append(pair.new_address)
-        highest[parent] = max(here, highest.get(parent, -1))
+        highest[new_parent] = max(here, highest.get(new_parent, -1))
+
+
+def _note_times(old: list[Node], new: list[Node], places: Mapping[str, str], alignment: Alignment) -> None:
+    ticks = count(1)
+
+    def made(nodes: list[Node], parent: str) -> None:
+        for node in nodes:
+            address = _join(parent, label_of(node))
+            alignment.started[address] = next(ticks)
+            made(node.get("calls", []), address)
+            alignment.ended[address] = next(ticks)
+
+    def missed(nodes: list[Node], parent: str, since: float) -> None:
+        for node in nodes:
+            address = _join(parent, label_of(node))
+            place = places.get(address)
+            if place is None:
+                alignment.missed[address] = since
+            missed(node.get("calls", []), address, since if place is None else alignment.started[place] + 0.5)
+            since = since if place is None else alignment.ended[place] + 0.5
+
+    made(new, "")
+    missed(old, "", 0.5)
 
 
 def _same_outcome(old: Node, new: Node, places: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@
 Shape::
 
     recording: refund_denied
+    test: TestShop::test_refund_denied[eu]
     state: recorded failure | accepted
     outcome: {returned: true} | {raised: KeyError, message: ..., at: ...} | {stopped: [addresses]} | ...
     rules: {"lookup_order $..amount": "approx(rel=0.01)"}
@@ -88,7 +89,8 @@ def _ending(run: Run, shown: Callable[[Plain], Plain]) -> Node:
 
 
 def _node(call: Call, shown: Callable[[Plain], Plain]) -> Node:
-    node: Node = {call.kind: call.label, "input": shown(call.input)}
+    # The arguments in the order of the signature; what is inside them sorted.
+    node: Node = {call.kind: call.label, "input": {name: shown(value) for name, value in call.input.items()}}
     for flag in ("stale", "overridden", "unrecorded", "repeats"):
         if getattr(call, flag):
             node[flag] = True

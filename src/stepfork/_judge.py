@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from stepfork._alias import Aliases, Facts
 from stepfork._calls import Call, Criterion, Failure, Plain, Run
-from stepfork._codec import canonical
+from stepfork._codec import canonical, encode
+from stepfork._criterion import call_pattern
 
 Finding = Literal["shown", "gone", "unknown", "none"]
 
@@ -103,8 +104,16 @@ def readable(plain: Plain) -> Plain:
     return {key.removeprefix("$") if key.startswith("$$") else key: readable(value) for key, value in plain.items()}
 
 
-def _times(run: Run, name: str) -> int:
-    return sum(call.name == name for call in run.walk())
+def _times(run: Run, text: str) -> int:
+    pattern = call_pattern(text)
+    return sum(call.name == pattern.name and _has_arguments(call, pattern.arguments) for call in run.walk())
+
+
+def _has_arguments(call: Call, wanted: Mapping[str, Any]) -> bool:
+    return all(
+        name in call.input and canonical(readable(call.input[name])) == canonical(readable(encode(value).plain))
+        for name, value in wanted.items()
+    )
 
 
 def _shown(values: list[Any]) -> str:

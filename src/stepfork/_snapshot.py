@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -63,6 +64,19 @@ def read(path: Path) -> Node:
     return from_text(text, path)
 
 
+def read_head(path: Path) -> dict[str, str]:
+    """Return the plain entries before the calls, without reading the rest; nothing of a damaged file."""
+    head: dict[str, str] = {}
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            key, colon, value = line.rstrip("\n").partition(": ")
+            if line.startswith("calls:"):
+                break
+            if colon and key.isidentifier():
+                head[key] = value.strip("'\"")
+    return head
+
+
 def write(path: Path, text: str) -> None:
     """Write the file at once or not at all; an equal file is left alone."""
     data = text.encode("utf-8")
@@ -112,6 +126,7 @@ def _check_nodes(nodes: Any) -> None:
         _check_nodes(node.get("calls", ()))
 
 
+@functools.cache
 def _dumper() -> Any:
     import yaml
 

@@ -170,9 +170,9 @@ def _show_with_rich(lines: Iterable[Line], stream: TextIO) -> None:
 
 
 def show_json(document: Any) -> None:
-    """Print one JSON document to standard output."""
-    data = msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2)
-    write_json_text(data + b"\n")
+    """Print one JSON document to standard output, on one line where a program reads it."""
+    data = msgspec.json.encode(document, enc_hook=str)
+    write_json_text((msgspec.json.format(data) if sys.stdout.isatty() else data) + b"\n")
 
 
 def write_json_text(data: bytes) -> None:

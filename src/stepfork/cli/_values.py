@@ -25,13 +25,9 @@ _BYTES_SHOWN = 32
 
 def short(plain: Plain, limit: int = _UNBOUNDED) -> str:
     """Return the value in one line of at most ``limit`` cells, written much as Python writes it."""
-    pieces, taken = [], 0
-    for piece in _pieces(plain, limit, 0):
-        pieces.append(piece)
-        taken += len(piece)
-        if taken > limit:
-            break
-    return cut("".join(pieces), limit)
+    line = _OneLine(limit)
+    line.value(plain)
+    return cut("".join(line.pieces), limit)
 
 
 def short_input(arguments: dict[str, Plain]) -> str:
@@ -65,46 +61,56 @@ def _tag(plain: Plain) -> str:
     return first if first.startswith("$") and not first.startswith("$$") else ""
 
 
-def _pieces(plain: Plain, limit: int, depth: int) -> Iterator[str]:
-    if depth > _DEEPEST:
-        yield glyphs().ellipsis
-    elif isinstance(plain, str):
-        yield _quoted(plain, limit)
-    elif isinstance(plain, list):
-        yield from _named("[", _parts(plain).items, "]", "", limit, depth)
-    elif isinstance(plain, dict):
-        yield from _pieces_of_dict(plain, limit, depth)
-    else:
-        yield repr(plain)
+class _OneLine:
+    """Collects the pieces of one line, and of a large value no more than the line can hold."""
 
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.pieces: list[str] = []
+        self._room = limit
+        self._depth = 0
 
-def _pieces_of_dict(plain: dict[str, Plain], limit: int, depth: int) -> Iterator[str]:
-    tag = _tag(plain)
-    if tag in _WORDS:
-        yield _word(plain, tag, limit)
-        return
-    parts = _parts(plain)
-    if tag in _BRACKETS:
-        start, end = _BRACKETS[tag]
-        yield from _named(start, parts.items, end, "", limit, depth)
-    elif tag == "$exception":
-        yield cut(exception_text(plain), limit)
-    elif tag in ("", "$dict"):
-        named = parts.items if tag else ((_quoted(str(name), limit), value) for name, value in parts.items)
-        yield from _named("{", named, "}", ": ", limit, depth)
-    else:
-        yield from _named(f"{parts.head}(", parts.items, ")", "=", limit, depth)
+    @property
+    def is_full(self) -> bool:
+        return self._room < 0
 
+    def add(self, piece: str) -> None:
+        self.pieces.append(piece)
+        self._room -= len(piece)
 
-def _named(
-    start: str, items: Iterable[tuple[str | None, Plain]], end: str, between: str, limit: int, depth: int
-) -> Iterator[str]:
-    yield start
-    for number, (name, item) in enumerate(items):
-        yield ", " if number else ""
-        yield "" if name is None else f"{name}{between}"
-        yield from _pieces(item, limit, depth + 1)
-    yield end
+    def value(self, plain: Plain) -> None:
+        if isinstance(plain, str):
+            self.add(_quoted(plain, self.limit))
+        elif isinstance(plain, list | dict):
+            self._container(plain)
+        else:
+            self.add(repr(plain))
+
+    def _container(self, plain: Plain) -> None:
+        tag = _tag(plain)
+        if tag in _WORDS:
+            self.add(_word(plain, tag, self.limit))
+        elif tag == "$exception":
+            self.add(cut(exception_text(plain), self.limit))
+        elif self._depth == _DEEPEST:
+            self.add(glyphs().ellipsis)
+        else:
+            self._depth += 1
+            self._parts(plain, tag)
+            self._depth -= 1
+
+    def _parts(self, plain: Plain, tag: str) -> None:
+        parts = _parts(plain)
+        start, between, end = _BRACKETS.get(tag, (f"{parts.head}(", "=", ")"))
+        self.add("[" if isinstance(plain, list) else start)
+        for number, (name, item) in enumerate(parts.items):
+            if self.is_full:
+                return
+            self.add(", " if number else "")
+            if name is not None:
+                self.add((name if tag else _quoted(name, self.limit)) + between)
+            self.value(item)
+        self.add("]" if isinstance(plain, list) else end)
 
 
 def _quoted(text: str, limit: int) -> str:
@@ -166,7 +172,14 @@ _WORDS: dict[str, Callable[[dict[str, Plain], str, int], str]] = {
     "$ref": lambda plain, tag, limit: f"<the value {plain[tag]!r} again>",
 }
 
-_BRACKETS = {"$tuple": ("(", ")"), "$set": ("{", "}"), "$frozenset": ("frozenset{", "}")}
+_BRACKETS = {
+    "": ("{", ": ", "}"),
+    "$dict": ("{", ": ", "}"),
+    "$tuple": ("(", "", ")"),
+    "$set": ("{", "", "}"),
+    "$frozenset": ("frozenset({", "", "})"),
+}
+"""What stands before, inside and behind a container; all others are written as calls."""
 
 
 def _word(plain: dict[str, Plain], tag: str, limit: int) -> str:
@@ -193,11 +206,11 @@ def _parts(plain: Plain) -> _Parts:
         return _Parts("", ((None, value) for value in plain))
     tag = _tag(plain)
     inner = plain.get(tag)
-    if tag in _BRACKETS and isinstance(inner, list):
-        return _Parts(tag[1:], ((None, value) for value in inner))
     if tag == "$dict" and isinstance(inner, list):
         pairs = (pair for pair in inner if isinstance(pair, list) and len(pair) == 2)
         return _Parts("", ((short(key, _LONGEST_ARGUMENT), value) for key, value in pairs))
+    if tag in _BRACKETS and isinstance(inner, list):
+        return _Parts(tag[1:], ((None, value) for value in inner))
     if not tag:
         return _Parts("", ((key[1:] if key.startswith("$$") else key, value) for key, value in plain.items()))
     return _tagged_parts(plain, tag)

@@ -1,0 +1,123 @@
+"""Copies a journal into a recording: without secrets, and for a test, where the agent's file is a module."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from stepfork._events import (
+    CallEnded,
+    CallStarted,
+    Event,
+    ItemYielded,
+    RunEnded,
+    RunMarked,
+    RunStarted,
+    decode_line,
+    encode_line,
+)
+from stepfork._journal import blobs_of, load_blob, store_blob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepfork._calls import Entry, Plain
+    from stepfork._redact import Redactor
+
+_MAIN = "__main__"
+_NAMES_A_CLASS = ("$object", "$enum", "$exception", "$opaque", "$global")
+
+
+class Transcript(NamedTuple):
+    """What a recording consists of."""
+
+    lines: bytes
+    blobs: dict[str, bytes]
+    """Large payloads by the name of their file."""
+
+
+def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, blob_bytes: int) -> Transcript:
+    """Return the recording of a journal or an export; what tore when the run was killed is left out.
+
+    ``main_module`` is the name under which a test imports what was ``__main__``.
+    Raises ValueError or OSError where a large payload is missing or was changed.
+    """
+    *lines, _torn = journal.read_bytes().split(b"\n")
+    with tempfile.TemporaryDirectory() as folder:
+        blobs = Path(folder) / "blobs"
+
+        def copied(plain: Plain) -> Plain:
+            if type(plain) is dict and "$blob" in plain:
+                plain = load_blob(blobs_of(journal), plain)
+            if main_module is not None:
+                plain = renamed(plain, main_module)
+            return store_blob(blobs, redactor.redact(plain), blob_bytes)
+
+        text = b"".join(_copied_line(line, copied, redactor, main_module, blob_bytes) for line in lines)
+        return Transcript(text, {blob.name: blob.read_bytes() for blob in sorted(blobs.glob("*.json"))})
+
+
+def _copied_line(
+    line: bytes, copied: Callable[[Plain], Plain], redactor: Redactor, main_module: str | None, blob_bytes: int
+) -> bytes:
+    names_main = main_module is not None and b'"__main__' in line
+    if not (names_main or b'"$blob"' in line or len(line) > blob_bytes or redactor.scan(line)):
+        return line + b"\n"
+    event = decode_line(line)
+    match event:
+        case CallStarted():
+            event.input = {name: copied(value) for name, value in event.input.items()}
+        case ItemYielded():
+            event.value = copied(event.value)
+        case CallEnded():
+            event.value = copied(event.value)
+            event.changes = copied(event.changes)
+        case RunStarted() | RunMarked() | RunEnded():
+            _copy_frame(event, redactor, main_module)
+        case _:
+            pass
+    return encode_line(event)
+
+
+def _copy_frame(event: RunStarted | RunMarked | RunEnded, redactor: Redactor, main_module: str | None) -> None:
+    match event:
+        case RunStarted():
+            event.entry = _entry_of_module(event.entry, main_module)
+        case RunMarked():
+            event.reason = redactor.redact(event.reason)
+        case RunEnded() if event.failure is not None:
+            kind = event.failure.type
+            event.failure = msgspec.structs.replace(
+                event.failure,
+                message=redactor.redact(event.failure.message),
+                type=_class_name(kind, main_module) if kind and main_module else kind,
+            )
+        case _:
+            pass
+
+
+def _entry_of_module(entry: Entry | None, main_module: str | None) -> Entry | None:
+    if entry is None or entry.module != _MAIN or main_module is None:
+        return entry
+    return msgspec.structs.replace(entry, module=main_module)
+
+
+def renamed(plain: Plain, main_module: str) -> Plain:
+    """Return the value with every class of ``__main__`` named by its module; texts stay as they are."""
+    if isinstance(plain, list):
+        return [renamed(item, main_module) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    return {
+        key: _class_name(value, main_module)
+        if key in _NAMES_A_CLASS and isinstance(value, str)
+        else renamed(value, main_module)
+        for key, value in plain.items()
+    }
+
+
+def _class_name(name: str, main_module: str) -> str:
+    return f"{main_module}:{name.removeprefix(f'{_MAIN}:')}" if name.startswith(f"{_MAIN}:") else name
