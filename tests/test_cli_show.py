@@ -70,14 +70,18 @@ def _read(descriptor: int) -> bytes:
 def test_the_tree_has_one_line_a_call_and_marks_the_one_that_failed(project: Project, runs: Path) -> None:
     """Kind, input, outcome and duration stand in columns; the exception stands below its call."""
     write_journal(runs, "3f2a9c01bd", raised())
-    shown = project.stepfork("show", "3f2", env={"COLUMNS": "110"})
+    shown = project.stepfork("show", "3f2", env={"COLUMNS": "100"})
     assert shown.code == 0, shown
     assert shown.out == (
         "handle  3f2a9c01bd  raised KeyError\n"
         "5 calls in 1.2 s, 3 min ago, .stepfork/runs/3f2a9c01bd.jsonl\n"
         "\n"
-        'step   handle#1(ticket=Ticket(order_id="A-17"))     raised KeyError                 1.2 s\n'
-        'tool   ├─ lookup_order#1(order_id="A-17", regio…  raised TimeoutError: order s…  312 ms\n'
+        'step   handle#1(ticket=Ticket(order_id="A-17"))   raised KeyError               1.2 s\n'
+        'tool   ├─ lookup_order#1(order_id="A-17", regio…  raised TimeoutError: order…  312 ms\n'
+        'tool   ├─ lookup_order#2(order_id="A-17", regio…  {"id": "A-17", "items": [{…   10 ms\n'
+        'model  ├─ ask#1(messages=[{"role": "user", "con…  "approve"                     1.2 s\n'
+        'step   └─ decide#1(order={"id": "A-17", "items"…  raised KeyError               10 ms'
+        "  ◀ failed here\n"
         "             KeyError: 'amount'\n"
         "\n"
         "one call in full: stepfork show 3f2 decide#1\n"
@@ -261,7 +265,7 @@ def test_json_holds_every_call_with_input_and_outcome(project: Project, runs: Pa
         ({"$tuple": [1, {"$float": "nan"}]}, "(1, nan)"),
         ({"$set": ["a"]}, '{"a"}'),
         ({"$frozenset": [1]}, "frozenset({1})"),
-        ({"$tuple": "damaged"}, "(\"damaged\")"),
+        ({"$tuple": "damaged"}, "<a damaged tuple>"),
         ({"$dict": [[1, "a"], [{"$tuple": [1]}, 2]]}, '{1: "a", (1): 2}'),
         ({"$int": "0x10000000000000000"}, "18446744073709551616"),
         ({"$bytes": "aGk="}, "b'hi'"),

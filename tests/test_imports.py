@@ -49,6 +49,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_time_limit",
     ),
     "decorators": ("_decorators",),
+    "making tests": ("_entry*", "_filing", "_make_test", "_proof", "_test_source", "_transcribe"),
     "surface": ("__init__", "adapters*", "pytest_plugin", "_pytest_*", "_syrupy", "testing"),
     "command line": ("__main__", "cli*"),
 }

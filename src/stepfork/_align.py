@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._codec import canonical
-from stepfork._document import Node, kind_of, label_of, walk
+from stepfork._document import ENDINGS, Node, kind_of, label_of, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from stepfork._compare import Difference
     from stepfork.tolerance import Rules
 
-_CONTENT = ("input", "output", "chunks", "raised", "suspended", "message", "closed early", "stopped", "cut off")
+_CONTENT = ("input", *ENDINGS)
 _FLAGS = ("stale", "overridden", "unrecorded")
 
 
@@ -35,6 +36,18 @@ class Changed(NamedTuple):
     differences: list[Difference]
     truncated: bool = False
     """Not compared in full: there may be more."""
+
+    @property
+    def ended_otherwise(self) -> bool:
+        """Whether it ended in another way: raised where it had returned, or stopped."""
+        old, new = ({key for key in ENDINGS if key in node} for node in (self.pair.old, self.pair.new))
+        return old != new
+
+    @property
+    def values(self) -> int:
+        """How many values differ; another ending is one."""
+        inside = sum(difference.path[0] not in ENDINGS for difference in self.differences)
+        return inside + 1 if self.ended_otherwise else max(len(self.differences), 1)
 
 
 @dataclass
@@ -60,7 +73,9 @@ class Alignment:
     @property
     def within(self) -> bool:
         """Whether nothing differs but drift and places."""
-        return not (self.changed or self.added or self.removed or self.reordered or self.outcome or self.rules)
+        return not (
+            self.changed or self.added or self.removed or self.reordered or self.outcome or self.rules
+        )
 
     @property
     def drift(self) -> int:
@@ -69,7 +84,7 @@ class Alignment:
 
     def summary(self) -> str:
         """Return what an update accepts: ``2 values, 1 call added``."""
-        values = sum(len(changed.differences) for changed in self.changed)
+        values = sum(changed.values for changed in self.changed)
         parts = [
             _counted(values, "value"),
             _counted(len(self.added), "call", "added"),
@@ -109,6 +124,8 @@ def align(old: Node, new: Node, rules: Mapping[str, Rules] | None = None) -> Ali
 
 def keep_drifted(new: Node, alignment: Alignment) -> Node:
     """Return ``new`` with the old reference of every value that only drifted: tolerance never ratchets."""
+    if not alignment.drifted:
+        return new
     kept = copy.deepcopy(new)
     nodes = dict(walk(kept["calls"]))
     for pair, differences in alignment.drifted:
@@ -135,7 +152,12 @@ def _paired(old: list[Node], new: list[Node], alignment: Alignment) -> Iterator[
 
 
 def _same_places(
-    old: list[Node], new: list[Node], old_parent: str, new_parent: str, left: dict[str, Node], right: dict[str, Node]
+    old: list[Node],
+    new: list[Node],
+    old_parent: str,
+    new_parent: str,
+    left: dict[str, Node],
+    right: dict[str, Node],
 ) -> Iterator[Pair]:
     olds = {label_of(node): node for node in old}
     for node in new:
@@ -164,7 +186,9 @@ def _elsewhere(left: dict[str, Node], right: dict[str, Node], alignment: Alignme
         pair = Pair(origin, address, left.pop(origin), right.pop(address))
         alignment.moved.append(pair)
         yield pair
-        yield from _same_places(pair.old.get("calls", []), pair.new.get("calls", []), origin, address, left, right)
+        yield from _same_places(
+            pair.old.get("calls", []), pair.new.get("calls", []), origin, address, left, right
+        )
 
 
 def _content(node: Node) -> bytes:
@@ -192,7 +216,7 @@ def _compare(pair: Pair, rules: Rules | None, alignment: Alignment) -> None:
 
 
 def _compare_order(pairs: list[Pair], old: list[Node], new: list[Node], alignment: Alignment) -> None:
-    """Find calls that one parent made in another order than it did; in another parent there is no order to keep."""
+    """Find calls that one parent made in another order; under another parent there is none to keep."""
     places = {pair.old_address: pair.new_address for pair in pairs}
     position = {address: number for number, (address, _) in enumerate(walk(old))}
     made = {address: number for number, (address, _) in enumerate(walk(new))}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepfork import _snapshot
 from stepfork._align import Alignment, align, keep_drifted
-from stepfork._document import Node, State, document
+from stepfork._document import Node, document
 from stepfork._judge import Judgement, judge
-from stepfork._replayed import Replayed
+from stepfork._snapshot_orphan import find_orphan
 from stepfork._verdict import Accepted, Case, Likeness, Row, decide
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepfork._replayed import Replayed
 
 
 @dataclass(frozen=True)
@@ -42,25 +46,27 @@ class Assessment:
         return self.case.stale
 
 
-def assess(replayed: Replayed, path: Path, test_file: Path | None = None) -> Assessment:
-    """Judge a replay by the snapshot at ``path``. Raises SnapshotDamaged."""
-    old, renamed_from = _accepted(path, replayed.recording.name, test_file)
-    new = document_of(replayed, state="accepted")
-    judgement = judge(
-        replayed.recording.run, replayed.run, stopped=bool(replayed.frontiers), facts=replayed.facts
-    )
-    alignment = align(old, new, replayed.rules) if old else None
-    if old and alignment and alignment.within:
-        new = {**keep_drifted(new, alignment), "state": old["state"]}
-    elif alignment:
+def assess(replayed: Replayed, path: Path, test: str) -> Assessment:
+    """Judge a replay by the snapshot at ``path``; ``test`` names the test in it. Raises SnapshotDamaged."""
+    new = document_of(replayed, test=test)
+    renamed_from = None if path.exists() else find_orphan(path, replayed.recording.name, test)
+    old = _accepted(renamed_from or path, new)
+    cut_short = bool(replayed.frontiers) or replayed.timed_out
+    judgement = judge(replayed.recording.run, replayed.run, stopped=cut_short, facts=replayed.facts)
+    alignment = _aligned(old, new, replayed)
+    if old and alignment:
         new = keep_drifted(new, alignment)
-    accepted = "nothing" if renamed_from and _is_same(old, new) else _accepted_state(old)
+        if alignment.within:
+            new = {**new, "state": old["state"]}
+    likeness = _likeness(alignment)
     case = Case(
         stopped=bool(replayed.frontiers),
         finding=judgement.finding,
         stale=bool(replayed.stale),
-        accepted=accepted,
-        likeness=_likeness(alignment),
+        accepted=_accepted_state(old)
+        if old and not (renamed_from and likeness != "different")
+        else "nothing",
+        likeness=likeness,
         ended_badly=_ended_badly(replayed, old, alignment),
     )
     return Assessment(
@@ -68,53 +74,34 @@ def assess(replayed: Replayed, path: Path, test_file: Path | None = None) -> Ass
     )
 
 
-def document_of(replayed: Replayed, *, state: State) -> Node:
+def document_of(replayed: Replayed, *, test: str) -> Node:
     """Return the document of a replay."""
-    return document(
+    made = document(
         replayed.run,
         recording=replayed.recording.name,
-        state=state,
+        state="accepted",
         facts=replayed.facts,
         clock=replayed.clock,
         rules=replayed.rules,
     )
+    return {"recording": made.pop("recording"), "test": test, **made}
 
 
-def _accepted(path: Path, recording: str, test_file: Path | None) -> tuple[Node | None, Path | None]:
-    if path.exists():
-        return _snapshot.read(path), None
-    orphan = _orphan(path, recording, test_file)
-    return (_snapshot.read(orphan), orphan) if orphan else (None, None)
-
-
-def _orphan(path: Path, recording: str, test_file: Path | None) -> Path | None:
-    """Return the snapshot of the same recording whose test function is gone from its source."""
-    if test_file is None or not path.parent.is_dir():
+def _accepted(path: Path, new: Node) -> Node | None:
+    """Return what the snapshot holds; reading YAML is slow, and mostly nothing has changed."""
+    if not path.exists():
         return None
-    known = _functions_in(test_file)
-    for other in sorted(path.parent.glob("*.yaml")):
-        function = other.stem.partition("[")[0].rpartition(".")[2]
-        if function in known or not other.read_text("utf-8", "replace").count(f"recording: {recording}\n"):
-            continue
-        return other
-    return None
+    text = _snapshot.read_text(path)
+    return new if text == _snapshot.to_text(new) else _snapshot.from_text(text, path)
 
 
-def _functions_in(source: Path) -> set[str]:
-    try:
-        tree = ast.parse(source.read_text("utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return set()
-    return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-
-
-def _is_same(old: Node | None, new: Node) -> bool:
-    return old is not None and _snapshot.to_text(old) == _snapshot.to_text(new)
-
-
-def _accepted_state(old: Node | None) -> Accepted:
+def _aligned(old: Node | None, new: Node, replayed: Replayed) -> Alignment | None:
     if old is None:
-        return "nothing"
+        return None
+    return Alignment() if old is new else align(old, new, replayed.rules)
+
+
+def _accepted_state(old: Node) -> Accepted:
     if old["state"] == "recorded failure":
         return "recorded failure"
     return "stopped" if "stopped" in old["outcome"] else "ended"
@@ -127,7 +114,7 @@ def _likeness(alignment: Alignment | None) -> Likeness:
 
 
 def _ended_badly(replayed: Replayed, old: Node | None, alignment: Alignment | None) -> bool:
-    if replayed.timed_out or not replayed.run.root.address:
+    if replayed.timed_out or is_without_calls(replayed):
         return True
     failure = replayed.run.failure
     if failure is None or replayed.frontiers:
@@ -138,6 +125,13 @@ def _ended_badly(replayed: Replayed, old: Node | None, alignment: Alignment | No
     return not (old is not None and old["state"] == "accepted" and "failed" in old["outcome"])
 
 
+def is_without_calls(replayed: Replayed) -> bool:
+    """Whether the function made no decorated call at all: the replay's own stand-in has no place in time."""
+    return replayed.run.root.span == (0, 0)
+
+
 def _raised_in(old: Node | None, alignment: Alignment | None) -> bool:
     """Whether the accepted run ended with this very exception."""
-    return old is not None and old["state"] == "accepted" and alignment is not None and alignment.outcome is None
+    return (
+        old is not None and old["state"] == "accepted" and alignment is not None and alignment.outcome is None
+    )

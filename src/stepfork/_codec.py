@@ -53,6 +53,13 @@ class Encoded(NamedTuple):
     """Whether some part could not be written and stands as a placeholder."""
 
 
+_LAST_RESORT = Encoded({"$opaque": "?", "repr": "<unknown>"}, lossy=True)
+_LAST_RESORT_EXCEPTION = Encoded(
+    {"$exception": "builtins:BaseException", "args": [], "attrs": {}, "message": ""}, lossy=True
+)
+"""Made beforehand: near the recursion limit not even a function can be called."""
+
+
 def encode(value: object) -> Encoded:
     """Return the recorded form of a value; never raises, whatever the value does.
 
@@ -65,7 +72,10 @@ def encode(value: object) -> Encoded:
             return Encoded(value, lossy=False)
         return _write(value, outcome=False)
     except Exception:
-        return Encoded(opaque(value), lossy=True)
+        try:
+            return Encoded(opaque(value), lossy=True)
+        except Exception:
+            return _LAST_RESORT
 
 
 def encode_exception(exc: BaseException) -> Encoded:
@@ -75,9 +85,14 @@ def encode_exception(exc: BaseException) -> Encoded:
     """
     try:
         encoded = _write(exc, outcome=True)
+        if _is_exception(encoded.plain):
+            return encoded
     except Exception:
+        pass
+    try:
         return Encoded(bare_exception(exc), lossy=True)
-    return encoded if _is_exception(encoded.plain) else Encoded(bare_exception(exc), lossy=True)
+    except Exception:
+        return _LAST_RESORT_EXCEPTION
 
 
 def _write(value: object, *, outcome: bool) -> Encoded:

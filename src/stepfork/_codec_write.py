@@ -36,6 +36,8 @@ MAX_SECONDS = 5.0
 MAX_NESTED_PARTS = 50_000
 """From here on a value may be small but reached by very many ways, which only flat writing notices."""
 
+_MANY_TOO_DEEP = 20
+
 _TOO_LARGE = ", too large to record"
 
 
@@ -101,6 +103,8 @@ class Flat(_Budgeted):
         self.places: dict[int, int] = {}
         self.values: list[object] = []
         """Kept until the end, so that no other object takes over an id."""
+        self.too_deep = 0
+        """How many elements of sets could not be written nested."""
 
     def write(self, value: object) -> Plain:
         root = self.child(value)
@@ -116,10 +120,14 @@ class Flat(_Budgeted):
         return Link(place)
 
     def element(self, value: object) -> Plain:
+        """Write a part nested if that is possible: a set is sorted by what its elements look like."""
+        if self.too_deep > _MANY_TOO_DEEP:
+            return self.child(value)
         nested = Nested(self.room, self.deadline, outcome=self.outcome)
         try:
             plain = nested.child(value)
         except Beyond:
+            self.too_deep += 1
             return self.child(value)
         self.room = nested.room
         self.lossy = self.lossy or nested.lossy

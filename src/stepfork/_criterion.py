@@ -46,10 +46,12 @@ def _expectation(text: str) -> tuple[str, Plain]:
             _check_path(path, text)
             return path, value
     path, _, value = text.partition("=")
-    hint = f"--expect '{path}={msgspec.json.encode(value).decode()}'" if "=" in text and "'" not in text else ""
+    hint = (
+        f"--expect '{path}={msgspec.json.encode(value).decode()}'" if "=" in text and "'" not in text else ""
+    )
     raise OptionError(
         f"--expect {text} is not of the form PATH=JSON",
-        ways_on=[f"a text stands in double quotes: {hint or 'status="refunded"'}"],
+        ways_on=["a text stands in double quotes: " + (hint or 'status="refunded"')],
     )
 
 
@@ -69,7 +71,9 @@ def _check_path(path: str, text: str) -> None:
 def _count(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition("=")
     if not name or not number.strip().isdecimal():
-        raise OptionError(f"--times {text} is not of the form TOOL=N", ways_on=["for example: --times refund=1"])
+        raise OptionError(
+            f"--times {text} is not of the form TOOL=N", ways_on=["for example: --times refund=1"]
+        )
     return name.strip(), int(number)
 
 

@@ -15,20 +15,24 @@ The outcomes of tools and models stay in the recording.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stepfork._alias import Aliases, Facts
-from stepfork._calls import Call, Kind, Outcome, Plain, Run
 from stepfork._codec import canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from stepfork._calls import Call, Kind, Outcome, Plain, Run
     from stepfork.tolerance import Rules
 
 Node: TypeAlias = dict[str, Any]
 State: TypeAlias = Literal["recorded failure", "accepted"]
 
 KINDS: tuple[Kind, ...] = ("step", "tool", "model")
+ENDINGS = ("output", "chunks", "raised", "suspended", "message", "closed early", "stopped", "cut off")
+"""The entries of a step's node that say how it ended."""
+
 LARGE_BYTES = 65536
 """A value whose JSON takes more is shown by its digest."""
 
@@ -76,7 +80,9 @@ def _rule_texts(calls: list[Node], rules: Mapping[str, Rules]) -> dict[str, str]
 def _ending(run: Run, shown: Callable[[Plain], Plain]) -> Node:
     stops = [call.address for call in run.walk() if call.unrecorded or call.outcome.status == "killed"]
     if not stops and run.root.outcome.status in ("stopped", "killed", "unfinished"):
-        stops = [call.address for call in run.walk() if call.outcome.status in ("stopped", "killed", "unfinished")][-1:]
+        stops = [
+            call.address for call in run.walk() if call.outcome.status in ("stopped", "killed", "unfinished")
+        ][-1:]
     if stops:
         return {"stopped": stops}
     failure = run.failure
@@ -182,13 +188,17 @@ def walk(nodes: list[Node], parent: str = "") -> Iterator[tuple[str, Node]]:
 def shortened(document: Node) -> Node:
     """Return the document with what an argument repeats of the call before left out."""
     before: dict[tuple[str, str], tuple[str, list[Plain]]] = {}
-    return _with_inputs(document, lambda address, name, key, value: _shorten(before, address, name, key, value))
+    return _with_inputs(
+        document, lambda address, name, key, value: _shorten(before, address, name, key, value)
+    )
 
 
 def expanded(document: Node) -> Node:
     """Undo :func:`shortened`. Raises ValueError where the document refers to a call that is not in it."""
     before: dict[tuple[str, str], tuple[str, list[Plain]]] = {}
-    return _with_inputs(document, lambda address, name, key, value: _expand(before, address, name, key, value))
+    return _with_inputs(
+        document, lambda address, name, key, value: _expand(before, address, name, key, value)
+    )
 
 
 def _with_inputs(document: Node, change: Callable[[str, str, str, Plain], Plain]) -> Node:
@@ -226,7 +236,9 @@ def _expand(
     if isinstance(value, dict) and "$begins as" in value:
         there, items = before.get((name, key), ("", []))
         if there != value["$begins as"] or len(items) != value.get("items"):
-            raise ValueError(f"{address}: {key} begins as {value['$begins as']}, and that is not the call before")
+            raise ValueError(
+                f"{address}: {key} begins as {value['$begins as']}, and that is not the call before"
+            )
         value = [*items, *value.get("then", [])]
     if isinstance(value, list):
         before[name, key] = address, value

@@ -1,19 +1,22 @@
-"""Finds how a test reaches the root function, in a process of its own: importing a file may do anything."""
+"""Finds how a test reaches the root function, by asking a process of its own: an import may do anything."""
 
 from __future__ import annotations
 
 import json
+import keyword
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stepfork._calls import Entry, Run
-from stepfork._context import REPLAYING
+from stepfork._entry_probe import MARK
 from stepfork.errors import EntryNotFound
 
 _SECONDS = 120
+_MAIN = "__main__"
 
 
 @dataclass(frozen=True)
@@ -26,123 +29,159 @@ class Reach:
     expression: str
     """What stands in the call: ``handle``, ``agent.handle``, ``Agent().handle``."""
     source_root: Path | None = None
-    """The folder that must be on ``sys.path``, where a bare pytest does not put it there itself."""
+    """The folder that must be on ``sys.path``, where nothing but this search puts it there."""
+    missing: tuple[str, ...] = ()
+    """Parameters without a default that the recording has no argument for."""
+    main_module: str | None = None
+    """The importable name of what was ``__main__`` when the run was recorded."""
 
 
 def find_entry(run: Run, root: Path, given: str | None) -> Reach:
-    """Return how a test imports the root function; raises EntryNotFound with the ``--entry`` to give."""
+    """Return how a test imports the root; raises EntryNotFound with the ``--entry`` to give."""
     if given is not None:
         module, colon, qualname = given.partition(":")
-        if not (colon and module and qualname):
-            raise EntryNotFound(f"--entry {given} is not of the form MODULE:CALLABLE", entry=given)
+        if not (colon and _is_dotted(module) and _is_dotted(qualname)):
+            raise EntryNotFound(
+                f"--entry {given} is not of the form MODULE:CALLABLE",
+                ways_on=["for example: --entry shop.agent:handle"],
+                entry=given,
+            )
         return _probe(Entry(module, qualname), root, run)
     if run.entry is None:
         raise EntryNotFound(
-            f"the run {run.id} was opened with stepfork.run({run.name!r}): a test cannot tell which function that was in",
-            ways_on=["name a function that takes the recorded input: --entry MODULE:CALLABLE"],
+            f"the run {run.id} was opened with stepfork.run({run.name!r}), where a test cannot find it",
+            ways_on=[f"name the function that opens it: stepfork make-test {run.id} --entry MODULE:CALLABLE"],
+            run=run.id,
         )
-    if "<locals>" in run.entry.qualname:
+    if "<" in run.entry.qualname:
         raise EntryNotFound(
             f"{run.entry.qualname} is defined inside a function, where a test cannot reach it",
-            ways_on=["move it to the module's level, or name another way in: --entry MODULE:CALLABLE"],
+            ways_on=[
+                "move it to the module's level",
+                f"or name another way in: stepfork make-test {run.id} --entry MODULE:CALLABLE",
+            ],
+            entry=f"{run.entry.module}:{run.entry.qualname}",
         )
     return _probe(run.entry, root, run)
 
 
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+
+
 def _probe(entry: Entry, root: Path, run: Run) -> Reach:
-    problem = ""
-    for module, folder in _modules(entry, root):
-        found = _ask(module, entry.qualname, folder)
+    tries = _modules(entry, root)
+    problem: dict[str, Any] = {"problem": f"a file of the name {entry.file} cannot be imported"}
+    for number, (module, folder) in enumerate(tries):
+        found = _ask(module, entry.qualname, folder, run, root)
+        if "expression" in found and not _is_the_file(found["file"], root / entry.file):
+            found = {"problem": f"{module} is another file: {found['file']}", "missing": True}
         if "expression" in found:
-            return Reach(module, found["imported"], found["expression"], folder)
+            missing = tuple(name for name in found["required"] if name not in run.root.input)
+            return Reach(
+                module, found["imported"], found["expression"], folder, missing, found["main_module"]
+            )
+        if number == 0 or not found.get("missing"):
+            problem = found
         if not found.get("missing"):
-            problem = found["problem"]
             break
-        problem = problem or found["problem"]
-    raise EntryNotFound(
+    raise _not_found(entry, run, problem)
+
+
+def _is_the_file(found: str, recorded: Path) -> bool:
+    """Whether the module is the recorded one; a file that is not in this checkout cannot tell."""
+    return not (found and recorded.is_file()) or Path(found).resolve() == recorded.resolve()
+
+
+def _not_found(entry: Entry, run: Run, problem: dict[str, Any]) -> EntryNotFound:
+    command = f"stepfork make-test {run.id} --entry MODULE:CALLABLE"
+    if problem.get("runs_agent"):
+        ways = [
+            'put what runs the agent under: if __name__ == "__main__":',
+            f"or move {entry.qualname} into a module that only defines it, and name it there: {command}",
+        ]
+    elif problem.get("needs_instance"):
+        ways = [
+            f"make one at the level of the module, as in: agent = {entry.qualname.rpartition('.')[0]}(...)",
+            f"or write a function that makes one and calls it, and name that: {command}",
+        ]
+    elif problem.get("missing"):
+        ways = [
+            "run make-test in the project of the agent, with what it imports installed",
+            f"or name it: {command}",
+        ]
+    else:
+        ways = [f"name another way in: {command}"]
+    return EntryNotFound(
         f"a test cannot reach {entry.module}:{entry.qualname}",
-        detail=[("why", problem)],
-        ways_on=[
-            'guard what runs the agent with: if __name__ == "__main__":',
-            f"or name another way in: stepfork make-test {run.id} --entry MODULE:CALLABLE",
-        ],
+        detail=[("why", problem["problem"])],
+        ways_on=ways,
         entry=f"{entry.module}:{entry.qualname}",
     )
 
 
 def _modules(entry: Entry, root: Path) -> list[tuple[str, Path | None]]:
     """Return module names to try, each with the folder that makes it importable; None: as it is."""
-    if entry.module != "__main__":
-        tries: list[tuple[str, Path | None]] = [(entry.module, None), (entry.module, root), (entry.module, root / "src")]
-        depth = entry.module.count(".") + 1
-        source = root / entry.file
-        if entry.file and len(source.parents) > depth and source.parents[depth - 1] not in (root, root / "src"):
-            tries.append((entry.module, source.parents[depth - 1]))
-        return tries
-    path = Path(entry.file)
+    if entry.module == _MAIN:
+        return _modules_of_file(entry.file, root)
+    tries: list[tuple[str, Path | None]] = [
+        (entry.module, None),
+        (entry.module, root),
+        (entry.module, root / "src"),
+    ]
+    depth = entry.module.count(".") + 1
+    source = root / entry.file
+    if entry.file and len(source.parents) > depth and source.parents[depth - 1] not in (root, root / "src"):
+        tries.append((entry.module, source.parents[depth - 1]))
+    return tries
+
+
+def _modules_of_file(file: str, root: Path) -> list[tuple[str, Path | None]]:
+    path = Path(file)
     parts = path.with_suffix("").parts
     names: list[tuple[str, Path | None]] = [(".".join(parts), None), (".".join(parts), root)]
     if parts[:1] == ("src",):
-        names.append((".".join(parts[1:]), root / "src"))
+        names = [(".".join(parts[1:]), None), (".".join(parts[1:]), root / "src"), *names]
     names.append((path.stem, (root / path).parent))
-    return [(name, folder) for name, folder in names if all(part.isidentifier() for part in name.split("."))]
+    return [(name, folder) for name, folder in names if _is_dotted(name) and name != _MAIN]
 
 
-def _ask(module: str, qualname: str, folder: Path | None) -> dict[str, str]:
-    environ = {**os.environ, REPLAYING: "1"}
-    paths = [str(folder)] if folder else []
-    command = [sys.executable, "-P", "-c", _PROBE, json.dumps([module, qualname, paths])]
+def _ask(module: str, qualname: str, folder: Path | None, run: Run, root: Path) -> dict[str, Any]:
+    is_script = run.entry is not None and run.entry.module == _MAIN
+    script = run.entry.file if run.entry is not None and is_script else ""
+    candidates = _modules_of_file(script, root) if script else []
+    question = {
+        "module": module,
+        "qualname": qualname,
+        "paths": [str(folder)] if folder else [],
+        "main_file": str(root / script),
+        "candidates": list(dict.fromkeys([module, *(name for name, _ in candidates)])) if script else [],
+    }
     try:
         done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False
+            [sys.executable, "-P", "-m", "stepfork._entry_probe", json.dumps(question)],
+            env=quiet_environment(),
+            cwd=root,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"problem": f"importing {module} did not end within {_SECONDS} s: does it run the agent?"}
+        return {"problem": f"importing {module} did not end within {_SECONDS} s: does it wait for something?"}
     for line in reversed(done.stdout.splitlines()):
-        if line.startswith("stepfork-probe:"):
-            answer: dict[str, str] = json.loads(line.removeprefix("stepfork-probe:"))
-            return answer
+        if line.startswith(MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(MARK))
+            return found
     last = (done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"])[-1]
-    return {"problem": f"importing {module} ended the process: {last}: does it run the agent?"}
+    return {"problem": f"importing {module} ended the process: {last}"}
 
 
-_PROBE = r"""
-import importlib, inspect, json, sys
-module_name, qualname, paths = json.loads(sys.argv[1])
-sys.path[:0] = paths
+def quiet_environment() -> dict[str, str]:
+    """Return the environment of a process that only looks at an agent: it records nothing.
 
-def answer(**found):
-    print("\nstepfork-probe:" + json.dumps(found), flush=True)
-    sys.exit()
-
-try:
-    module = importlib.import_module(module_name)
-except ModuleNotFoundError as error:
-    missing = module_name == error.name or module_name.startswith(f"{error.name}.")
-    answer(problem=str(error), missing="yes" if missing else "")
-except BaseException as error:
-    answer(problem=f"importing {module_name} raised {type(error).__name__}: {error}")
-
-owner_name, _, name = qualname.rpartition(".")
-try:
-    owner = module
-    for part in owner_name.split(".") if owner_name else ():
-        owner = getattr(owner, part)
-    function = getattr(owner, name)
-except AttributeError as error:
-    answer(problem=str(error))
-if not inspect.isclass(owner):
-    answer(imported=qualname.partition(".")[0], expression=qualname)
-raw = inspect.getattr_static(owner, name)
-kind = getattr(raw, "__wrapped__", raw)
-if isinstance(kind, (staticmethod, classmethod)):
-    answer(imported=qualname.partition(".")[0], expression=qualname)
-for variable, value in vars(module).items():
-    if type(value) is owner:
-        answer(imported=variable, expression=f"{variable}.{name}")
-try:
-    inspect.signature(owner).bind()
-except TypeError:
-    answer(problem=f"{qualname} needs an instance of {owner_name}: the module has none, and its constructor takes arguments")
-answer(imported=qualname.partition(".")[0], expression=f"{owner_name}().{name}")
-"""
+    No bytecode is written beside the files of somebody else's project.
+    """
+    return {**os.environ, "STEPFORK_RECORD": "off", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -39,11 +39,10 @@ class Filing:
         try:
             yield
         except BaseException:
-            self.take_back()
+            self._take_back()
             raise
 
-    def take_back(self) -> None:
-        """Restore what was there before, folders included."""
+    def _take_back(self) -> None:
         for path, before in self._before.items():
             if before is None:
                 path.unlink(missing_ok=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stepfork._alias import Aliases, Facts
-from stepfork._calls import Call, Criterion, Failure, Plain, Run
 from stepfork._codec import canonical, encode
 from stepfork._criterion import call_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from stepfork._calls import Call, Criterion, Failure, Plain, Run
 
 Finding = Literal["shown", "gone", "unknown", "none"]
 
@@ -34,7 +37,11 @@ def judge(recorded: Run, now: Run, *, stopped: bool, facts: Facts) -> Judgement:
         return _judge_exception(recorded, now)
     if recorded.failure.kind == "failed":
         again = now.failure is not None and now.failure.kind == "failed"
-        return Judgement("shown", f"failed: {now.failure.message}") if again and now.failure else Judgement("gone")
+        return (
+            Judgement("shown", f"failed: {now.failure.message}")
+            if again and now.failure
+            else Judgement("gone")
+        )
     if stopped:
         return Judgement("gone")
     same = _same_result_and_calls(recorded, now, facts)
@@ -52,25 +59,33 @@ def judge_criterion(criterion: Criterion, now: Run, *, stopped: bool = False) ->
 
 
 def _misses(criterion: Criterion, now: Run, stopped: bool) -> Iterable[str]:
-    for name in criterion.never:
-        if _times(now, name):
-            yield f"{name} was called"
-    for name, times in criterion.times.items():
-        made = _times(now, name)
+    for pattern in criterion.never:
+        if _times(now, pattern):
+            yield f"{pattern} was called"
+    for pattern, times in criterion.times.items():
+        made = _times(now, pattern)
         if made > times or (made < times and not stopped):
-            yield f"{name} was called {made} times, expected {times}"
+            yield f"{pattern} was called {made} time{'' if made == 1 else 's'}, expected {times}"
     if stopped:
         return
     for path, expected in criterion.expect.items():
+        if now.root.outcome.has_exception:
+            yield f"{path} is not there: {_raised(now.root.outcome.value)}"
+            continue
         found = find_values(path, now)
         if not found or any(canonical(value) != canonical(expected) for value in found):
             yield f"{path} is {_shown(found)}, expected {_shown([expected])}"
 
 
-def find_values(path: str, run: Run) -> list[Plain]:
-    """Return the values at a JSONPath over ``{"input": ..., "output": ...}`` of the root, ``result`` being its output.
+def _raised(exception: Plain) -> str:
+    plain = exception if isinstance(exception, dict) else {}
+    return f"the agent raised {short_type(plain.get('$exception'))}: {plain.get('message', '')}".rstrip(": ")
 
-    A path that begins with neither is looked for in the output.
+
+def find_values(path: str, run: Run) -> list[Plain]:
+    """Return the values at a JSONPath over ``{"input": ..., "output": ...}`` of the root.
+
+    ``result`` is another name of the output; a path that begins with none of them starts there.
     """
     from jsonpath import findall
 
@@ -101,7 +116,10 @@ def readable(plain: Plain) -> Plain:
         return plain.get("name")
     if tag.startswith("$") and not tag.startswith("$$") and len(plain) == 1:
         return readable(plain[tag])
-    return {key.removeprefix("$") if key.startswith("$$") else key: readable(value) for key, value in plain.items()}
+    return {
+        key.removeprefix("$") if key.startswith("$$") else key: readable(value)
+        for key, value in plain.items()
+    }
 
 
 def _times(run: Run, text: str) -> int:
@@ -111,7 +129,8 @@ def _times(run: Run, text: str) -> int:
 
 def _has_arguments(call: Call, wanted: Mapping[str, Any]) -> bool:
     return all(
-        name in call.input and canonical(readable(call.input[name])) == canonical(readable(encode(value).plain))
+        name in call.input
+        and canonical(readable(call.input[name])) == canonical(readable(encode(value).plain))
         for name, value in wanted.items()
     )
 
@@ -124,7 +143,12 @@ def _shown(values: list[Any]) -> str:
 
 def _judge_exception(recorded: Run, now: Run) -> Judgement:
     failure = recorded.failure
-    if failure is None or now.failure is None or now.failure.kind != "raised" or now.failure.type != failure.type:
+    if (
+        failure is None
+        or now.failure is None
+        or now.failure.kind != "raised"
+        or now.failure.type != failure.type
+    ):
         return Judgement("gone")
     if _same_origin(failure, now.failure, recorded, now):
         return Judgement("shown", f"{short_type(failure.type)}: {now.failure.message}")
@@ -148,7 +172,9 @@ def short_type(name: str | None) -> str:
 
 def _same_result_and_calls(recorded: Run, now: Run, facts: Facts) -> bool:
     clock_then = (recorded.started, recorded.started + max(recorded.seconds, 1.0))
-    return _essence(recorded, Aliases(facts, clock=clock_then)) == _essence(now, Aliases(facts, clock=_ANY_TIME))
+    return _essence(recorded, Aliases(facts, clock=clock_then)) == _essence(
+        now, Aliases(facts, clock=_ANY_TIME)
+    )
 
 
 _ANY_TIME = (0.0, float("inf"))

@@ -6,20 +6,57 @@ tolerance (*drift*); for a model whose prompt changed its next reply (*stale*); 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections import Counter, defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from stepfork._calls import Call, Plain, parent_address
+from stepfork._calls import parent_address
 from stepfork._codec import canonical
-from stepfork._redact import has_redaction, matches
-from stepfork._spec import Spec
+from stepfork._match_shelf import Entry, Shelf, Slot, identity_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stepfork._calls import Call, Plain
+    from stepfork._spec import Spec
     from stepfork.tolerance import Rules
 
-How = Literal["exact", "moved", "drift", "stale"]
+How: TypeAlias = Literal["exact", "moved", "drift", "stale"]
+
+
+class Request:
+    """A call that asks for its recorded outcome."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        parent: str,
+        input: dict[str, Plain],
+        blank: Callable[[Plain], Plain],
+        rules: Rules | None = None,
+    ) -> None:
+        self.spec = spec
+        self.parent = parent
+        """The address of the caller."""
+        self.input = input
+        self.rules = rules
+        self.identity = identity_of(spec, input)
+        self._blank = blank
+
+    @cached_property
+    def raw_key(self) -> bytes:
+        """What identifies the call, made ids and all."""
+        return canonical(self.identity)
+
+    @cached_property
+    def blanked(self) -> Plain:
+        """The identifying arguments without the ids that the replayed code made."""
+        return self._blank(self.identity)
+
+    @cached_property
+    def key(self) -> bytes:
+        """What identifies the call whatever ids the code made."""
+        return canonical(self.blanked)
 
 
 class Match(NamedTuple):
@@ -28,48 +65,17 @@ class Match(NamedTuple):
     slot: Slot
     call: Call
     how: How
+    request: Request
 
 
-class Request(NamedTuple):
-    """A call that asks for its recorded outcome."""
+class _Known(NamedTuple):
+    """What is recorded of one function."""
 
     spec: Spec
-    parent: str
-    """The address of the caller."""
-    input: dict[str, Plain]
-    blank: Callable[[Plain], Plain]
-    """Takes the ids out that the replayed code made."""
-    rules: Rules | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """One recorded call, with the calls of extensions that stand for it since."""
-
-    address: str
-    alternatives: list[Call]
-    is_used: bool = False
-    is_moved: bool = False
-    """Used by a call in another place than the recorded one."""
-
-    @property
-    def newest(self) -> Call:
-        """The reply that stands for this call."""
-        return self.alternatives[-1]
-
-    @property
-    def recorded(self) -> Call:
-        """The call as it was first recorded."""
-        return self.alternatives[0]
-
-
-@dataclass
-class _Index:
-    """The slots of one function by what identifies a call to it."""
-
-    here: dict[tuple[str, bytes], list[tuple[Slot, Call]]] = field(default_factory=lambda: defaultdict(list))
-    anywhere: dict[bytes, list[tuple[Slot, Call]]] = field(default_factory=lambda: defaultdict(list))
-    redacted: list[tuple[Slot, Call, dict[str, Plain]]] = field(default_factory=list)
+    everywhere: Shelf
+    by_parent: dict[str, Shelf]
+    stolen: Counter[tuple[str, bytes]]
+    """How many calls of a parent were handed out elsewhere and not made up for yet."""
 
 
 class Pool:
@@ -77,17 +83,22 @@ class Pool:
 
     def __init__(self, root: Call, extensions: Iterable[list[Call]], blank: Callable[[Plain], Plain]) -> None:
         self._blank = blank
+        self._root = root
         self._slots: dict[str, Slot] = {}
         self._names: dict[str, list[Slot]] = defaultdict(list)
-        self._indexes: dict[int, tuple[Spec, _Index]] = {}
+        self._highest: dict[tuple[str, str], int] = {}
+        self._known: dict[int, _Known] = {}
         for call in sorted(root.walk(), key=lambda call: call.span):
-            if call.kind != "step":
-                self._add(call)
+            self._add(call)
         for calls in extensions:
             for call in calls:
                 self._add(call)
 
     def _add(self, call: Call) -> None:
+        place = parent_address(call.address), call.name
+        self._highest[place] = max(self._highest.get(place, 0), int(call.address.rpartition("#")[2]))
+        if call.kind == "step":
+            return
         slot = self._slots.get(call.address)
         if slot is None:
             slot = self._slots[call.address] = Slot(call.address, [call])
@@ -95,168 +106,108 @@ class Pool:
         else:
             slot.alternatives.append(call)
 
-    def __iter__(self) -> Iterator[Slot]:
-        return iter(self._slots.values())
-
-    def slot_at(self, address: str) -> Slot | None:
-        """Return the slot of this address."""
-        return self._slots.get(address)
-
-    def count(self, parent: str, name: str) -> int:
-        """Return the highest number that a call of ``name`` in ``parent`` has here."""
-        numbers = (
-            int(slot.address.rpartition("#")[2])
-            for slot in self._names.get(name, ())
-            if parent_address(slot.address) == parent
-        )
-        return max(numbers, default=0)
+    def highest(self, parent: str, name: str) -> int:
+        """Return the highest number that a recorded call of ``name`` in ``parent`` has."""
+        return self._highest.get((parent, name), 0)
 
     def find(self, request: Request) -> Match | None:
         """Return the outcome that answers this call, without using it up; None at a frontier."""
-        index = self._index(request.spec)
-        key = _key_of(request)
+        known = self._of(request.spec)
+        here = known.by_parent.get(request.parent)
         return (
-            self._same_here(index, key, request)
-            or self._same_elsewhere(index, key, request)
-            or self._within_tolerance(request)
-            or self._next_reply(request)
+            self._same_here(here, request)
+            or self._same_elsewhere(known, here, request)
+            or self._within_tolerance(here, request)
+            or self._next_reply(here, request)
         )
 
     def last_used(self, request: Request) -> Call | None:
         """Return the last recorded call that equals this one: what a polled tool goes on answering."""
-        here = self._index(request.spec).here.get((request.parent, _key_of(request)))
-        return here[-1][1] if here else None
+        here = self._of(request.spec).by_parent.get(request.parent)
+        return here.last(request) if here else None
 
     def use(self, match: Match) -> None:
         """Hand the slot out, and with it everything that was recorded inside that call."""
-        match.slot.is_used = True
-        match.slot.is_moved = match.how == "moved"
-        inside = match.slot.address + "/"
-        for slot in self._slots.values() if match.call.children else ():
-            if slot.address.startswith(inside):
-                slot.is_used = True
+        slot, request = match.slot, match.request
+        slot.is_used = True
+        if match.how == "moved":
+            stolen = self._of(request.spec).stolen
+            stolen[slot.parent, request.key] += 1
+            if stolen[request.parent, request.key] > 0:
+                stolen[request.parent, request.key] -= 1
+        for inside in slot.recorded.walk():
+            if inside is not slot.recorded and inside.address in self._slots:
+                self._slots[inside.address].is_used = True
 
     def unused(self) -> list[Call]:
-        """Return the recorded calls that were not asked for, the outermost only, in recorded order."""
+        """Return the recorded calls that were not asked for, the outermost only, in recorded order.
+
+        A polled tool that was asked at all was asked often enough.
+        """
+        asked = {(s.parent, s.recorded.name) for s in self._slots.values() if s.is_used and s.recorded.repeats}
         result: list[Call] = []
-        for slot in self._slots.values():
-            if not slot.is_used and not any(slot.address.startswith(call.address + "/") for call in result):
-                result.append(slot.recorded)
+        inside: set[str] = set()
+        for address, slot in self._slots.items():
+            if slot.is_used or address in inside:
+                continue
+            if slot.recorded.repeats and (slot.parent, slot.recorded.name) in asked:
+                continue
+            result.append(slot.recorded)
+            inside.update(call.address for call in slot.recorded.walk())
         return result
 
     def nearest(self, request: Request, limit: int = 3) -> list[Call]:
-        """Return the recorded calls that look most like this one: same name first, then same arguments."""
-        key = _key_of(request)
-        named = self._names.get(request.spec.name, [])
+        """Return the recorded calls that look most like this one.
 
-        def distance(slot: Slot) -> tuple[bool, int]:
-            recorded = slot.newest.input
-            differing = sum(recorded.get(k) != v for k, v in request.input.items())
-            return parent_address(slot.address) != request.parent, differing
+        Those of the same name first, in the same parent, unused, with the fewest other arguments; then
+        calls of another name with the same arguments.
+        """
 
-        calls = [slot.newest for slot in sorted(named, key=distance)]
-        renamed = [
-            slot.newest
-            for slot in self._slots.values()
-            if slot.newest.name != request.spec.name
-            and not slot.is_used
-            and request.input
-            and canonical(self._blank(_identity(request.spec, slot.newest.input))) == key
-        ]
-        return (calls + renamed)[:limit]
+        def distance(slot: Slot) -> tuple[bool, int, bool]:
+            recorded = identity_of(request.spec, slot.newest.input)
+            names = {**recorded, **request.identity}
+            differing = sum(recorded.get(k, ...) != request.identity.get(k, ...) for k in names)
+            return slot.parent != request.parent, differing, slot.is_used
 
-    def _same_here(self, index: _Index, key: bytes, request: Request) -> Match | None:
-        for slot, call in index.here.get((request.parent, key), ()):
-            if not slot.is_used:
-                return Match(slot, call, "exact")
-        for slot, call in self._redacted(index, request):
-            if parent_address(slot.address) == request.parent:
-                return Match(slot, call, "exact")
-        return None
+        named = sorted(self._names.get(request.spec.name, []), key=distance)
+        return ([slot.newest for slot in named] + self._renamed(request))[:limit]
 
-    def _same_elsewhere(self, index: _Index, key: bytes, request: Request) -> Match | None:
-        recorded_here = index.here.get((request.parent, key), ())
-        if recorded_here and not any(slot.is_moved for slot, _ in recorded_here):
+    def _renamed(self, request: Request) -> list[Call]:
+        if not request.input:
+            return []
+        others = (slot for slot in self._slots.values() if slot.newest.name != request.spec.name and not slot.is_used)
+        entries = (Entry(slot, slot.newest, request.spec, self._blank) for slot in others)
+        return [entry.call for entry in entries if entry.raw_key == request.raw_key or entry.key == request.key]
+
+    def _same_here(self, here: Shelf | None, request: Request) -> Match | None:
+        entry = here.same(request) if here else None
+        return Match(entry.slot, entry.call, "exact", request) if entry else None
+
+    def _same_elsewhere(self, known: _Known, here: Shelf | None, request: Request) -> Match | None:
+        if here is not None and here.holds(request) and known.stolen[request.parent, request.key] <= 0:
             return None
-        for slot, call in index.anywhere.get(key, ()):
-            if not slot.is_used:
-                return Match(slot, call, "moved")
-        for slot, call in self._redacted(index, request):
-            return Match(slot, call, "moved")
-        return None
+        entry = known.everywhere.same(request)
+        return Match(entry.slot, entry.call, "moved", request) if entry else None
 
-    def _redacted(self, index: _Index, request: Request) -> Iterator[tuple[Slot, Call]]:
-        if not index.redacted:
-            return
-        now = request.blank(_identity(request.spec, request.input))
-        for slot, call, recorded in index.redacted:
-            if not slot.is_used and matches(recorded, now):
-                yield slot, call
+    def _within_tolerance(self, here: Shelf | None, request: Request) -> Match | None:
+        entry = here.near(request) if here else None
+        return Match(entry.slot, entry.call, "drift", request) if entry else None
 
-    def _within_tolerance(self, request: Request) -> Match | None:
-        if request.rules is None and not _may_drift(request.input):
+    def _next_reply(self, here: Shelf | None, request: Request) -> Match | None:
+        if request.spec.kind != "model" or here is None:
             return None
-        from stepfork._compare import compare
+        slot = here.first_unused()
+        return Match(slot, slot.newest, "stale", request) if slot else None
 
-        now = {"input": request.blank(_identity(request.spec, request.input))}
-        for slot in self._unused_here(request):
-            for call in slot.alternatives:
-                recorded = {"input": self._blank(_identity(request.spec, call.input))}
-                comparison = compare(recorded, now, request.rules)
-                if not comparison.differences and not comparison.truncated:
-                    return Match(slot, call, "drift")
-        return None
-
-    def _next_reply(self, request: Request) -> Match | None:
-        if request.spec.kind != "model":
-            return None
-        for slot in self._unused_here(request):
-            return Match(slot, slot.newest, "stale")
-        return None
-
-    def _unused_here(self, request: Request) -> Iterator[Slot]:
-        for slot in self._names.get(request.spec.name, ()):
-            if not slot.is_used and parent_address(slot.address) == request.parent:
-                yield slot
-
-    def _index(self, spec: Spec) -> _Index:
-        known = self._indexes.get(id(spec))
-        if known is not None:
-            return known[1]
-        index = _Index()
-        # The spec is kept beside its index so that its id stays its own.
-        self._indexes[id(spec)] = spec, index
-        for slot in self._names.get(spec.name, ()):
-            for call in slot.alternatives:
-                identity = self._blank(_identity(spec, call.input))
-                key = canonical(identity)
-                index.here[parent_address(slot.address), key].append((slot, call))
-                index.anywhere[key].append((slot, call))
-                if has_redaction(identity):
-                    index.redacted.append((slot, call, identity))
-        return index
-
-
-def _key_of(request: Request) -> bytes:
-    return canonical(request.blank(_identity(request.spec, request.input)))
-
-
-def _identity(spec: Spec, input: dict[str, Plain]) -> dict[str, Plain]:
-    """Return the arguments that identify a call, a parameter newer than the recording with its default."""
-    identity = {**spec.defaults, **input}
-    if spec.options.match is None:
-        return identity
-    return {name: identity[name] for name in spec.options.match if name in identity}
-
-
-def _may_drift(plain: Plain) -> bool:
-    """Whether the default tolerance has anything to do here: floats, or JSON in a text."""
-    if isinstance(plain, float):
-        return True
-    if isinstance(plain, str):
-        return plain[:1] in ("{", "[")
-    if isinstance(plain, list):
-        return any(map(_may_drift, plain))
-    if isinstance(plain, dict):
-        return any(map(_may_drift, plain.values()))
-    return False
+    def _of(self, spec: Spec) -> _Known:
+        known = self._known.get(id(spec))
+        if known is None:
+            # The spec is kept beside what is known of it so that its id stays its own.
+            slots = self._names.get(spec.name, [])
+            entries = [Entry(slot, call, spec, self._blank) for slot in slots for call in slot.alternatives]
+            places: dict[str, list[Entry]] = defaultdict(list)
+            for entry in entries:
+                places[entry.slot.parent].append(entry)
+            by_parent = {parent: Shelf(there) for parent, there in places.items()}
+            known = self._known[id(spec)] = _Known(spec, Shelf(entries), by_parent, Counter())
+        return known

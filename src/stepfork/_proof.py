@@ -1,42 +1,67 @@
-"""Runs a new test as its owner will: with a bare pytest, in a fresh process, and twice in one."""
+"""Runs a new test as its owner will, with a bare pytest, and checks that it shows what the run showed."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from stepfork._align import align
+from stepfork._document import document, walk
+from stepfork._entry import Reach, quiet_environment
+from stepfork._replay import facts_of
+from stepfork._report import difference_lines
+from stepfork.errors import NotReproduced
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepfork._calls import Run
+
+Verdict = dict[str, Any]
+"""One row of ``_pytest_session.machine_report``, with ``test`` and ``outcome``."""
+
+_LINES_SHOWN = 8
+_OUTPUT_SHOWN = 15
+_USUAL_REASONS = (
+    "a clock, a random number, the environment, or a call to the outside that is no @stepfork.tool"
+)
 
 
 @dataclass(frozen=True)
 class Seen:
     """What one pytest process showed of the test."""
 
-    verdicts: list[dict[str, Any]]
-    """One row for each time the test ran; see ``_pytest_session.machine_report``."""
+    verdicts: list[Verdict]
+    """One row for each time the test ran."""
     output: str
-    code: int
+
+    @property
+    def lacks_import(self) -> bool:
+        """Whether pytest did not find a module."""
+        return not self.verdicts and "ModuleNotFoundError" in self.output
 
 
 def run_pytest(test_file: Path, name: str, root: Path, *, times: int = 1) -> Seen:
     """Run one test of a file, ``times`` times in one process."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "report.jsonl"
-        node = f"{test_file}::test_{name}"
-        arguments = ["-q", "-p", "no:cacheprovider", *_one_process()]
-        if times > 1:
-            arguments += ["--keep-duplicates", *[str(test_file)] * times, "-k", f"test_{name}"]
-        else:
-            arguments.append(node)
+        # The cache plug-in stays, for the project's own options may name it; what it writes goes elsewhere.
+        options = ["-q", "--color=no", "-p", "stepfork._pytest_proof", "-o", f"cache_dir={folder}/cache"]
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *arguments],
+            [sys.executable, "-P", "-m", "pytest", *options, f"{test_file}::test_{name}"],
             cwd=root,
-            env={**os.environ, "STEPFORK_REPORT": str(target), "PYTEST_ADDOPTS": ""},
+            env={
+                **quiet_environment(),
+                "STEPFORK_REPORT": str(target),
+                "STEPFORK_PROOF_TIMES": str(times),
+                "COVERAGE_FILE": f"{folder}/coverage",
+                "PYTEST_ADDOPTS": "",
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -44,10 +69,109 @@ def run_pytest(test_file: Path, name: str, root: Path, *, times: int = 1) -> See
             check=False,
         )
         lines = target.read_text("utf-8").splitlines() if target.exists() else []
-    verdicts = [json.loads(line) for line in lines]
-    verdicts = [verdict for verdict in verdicts if verdict["test"].endswith(f"::test_{name}")]
-    return Seen(verdicts, done.stdout + done.stderr, done.returncode)
+    return Seen([json.loads(line) for line in lines], done.stdout + done.stderr)
 
 
-def _one_process() -> list[str]:
-    return ["-n0"] if importlib.util.find_spec("xdist") else []
+@dataclass(frozen=True)
+class Prover:
+    """Checks what pytest shows of one new test against the run that it was made from."""
+
+    run: Run
+    name: str
+    test_file: Path
+    root: Path
+    reach: Reach
+
+    def once(self) -> Seen:
+        """Run the test in a fresh process."""
+        return run_pytest(self.test_file, self.name, self.root)
+
+    def twice(self) -> Verdict:
+        """Run the test twice in one process, which finds caches and clocks; raises NotReproduced."""
+        first, second = self.checked(run_pytest(self.test_file, self.name, self.root, times=2), 2)
+        if first["document"] != second["document"]:
+            raise self._not_reproduced(
+                "two replays in one process differ",
+                _first_difference(first["document"], second["document"]),
+                "a cache, a counter or a clock in the agent's modules lives on from one run to the next",
+            )
+        return first
+
+    def green(self) -> None:
+        """Run the test a last time, now with its snapshot; raises NotReproduced where it is not green."""
+        seen = self.once()
+        if not seen.verdicts or seen.verdicts[0]["outcome"] != "passed":
+            raise self._not_reproduced("the test is not green", _tail(seen.output), "")
+
+    def checked(self, seen: Seen, times: int = 1) -> list[Verdict]:
+        """Return the verdicts if each shows what the run showed; raises NotReproduced."""
+        errors = [verdict.get("error", "") for verdict in seen.verdicts if verdict["verdict"] is None]
+        if errors or len(seen.verdicts) != times:
+            raise self._not_reproduced(
+                "pytest could not run the test",
+                _tail("\n".join(errors) or seen.output),
+                self._what_was_missing(),
+            )
+        for verdict in seen.verdicts:
+            self._check(verdict)
+        return seen.verdicts
+
+    def _check(self, verdict: Verdict) -> None:
+        recorded = self._recorded_document()
+        if self.run.failure is None:
+            if recorded["calls"] == verdict["document"]["calls"]:
+                return
+            what = "the replay differs from the run"
+        else:
+            if verdict["finding"] == "shown" and not verdict["stale"]:
+                return
+            what = "the recorded failure did not come back"
+        hint = self._what_was_missing() or self._other_root(verdict) or _USUAL_REASONS
+        raise self._not_reproduced(what, _first_difference(recorded, verdict["document"]), hint)
+
+    def _what_was_missing(self) -> str:
+        if self.reach.missing:
+            return (
+                f"{', '.join(self.reach.missing)} of {self.reach.expression} was not recorded, and the test handed "
+                f"in None: write a function that makes it and calls {self.reach.expression}, and name that one: "
+                "--entry MODULE:CALLABLE"
+            )
+        if self.run.root.lossy:
+            return (
+                "an argument of the root could not be recorded: find another way in, --entry MODULE:CALLABLE"
+            )
+        return ""
+
+    def _other_root(self, verdict: Verdict) -> str:
+        labels = {label for address, _ in walk(verdict["document"]["calls"]) for label in address.split("/")}
+        if self.run.root.label in labels:
+            return ""
+        return f"{self.reach.expression} does not call {self.run.root.name}, which was the root of the run"
+
+    def _recorded_document(self) -> dict[str, Any]:
+        facts, _ = facts_of(self.run)
+        clock = (self.run.started, self.run.started + max(self.run.seconds, 1.0))
+        return document(self.run, recording=self.name, state="recorded failure", facts=facts, clock=clock)
+
+    def _not_reproduced(self, what: str, seen: str, hint: str) -> NotReproduced:
+        return NotReproduced(
+            what,
+            detail=[("seen", seen), *([("likely", hint)] if hint else [])],
+            ways_on=[
+                f"look at the run: stepfork show {self.run.id}",
+                "mark what reaches outside as @stepfork.tool, and make the test of a new run",
+            ],
+            run=self.run.id,
+        )
+
+
+def _first_difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say at which call two documents first parted, and how."""
+    lines = list(difference_lines(align(dict(recorded), dict(now))))
+    if not lines:
+        return "every call was the same"
+    return "\n".join(["it first parted from the run at", *lines[:_LINES_SHOWN]])
+
+
+def _tail(output: str) -> str:
+    return "\n".join(output.strip().splitlines()[-_OUTPUT_SHOWN:])

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from stepfork._assess import Assessment
 
 
-def in_ci(environ: os._Environ[str] | dict[str, str] = os.environ) -> bool:
+def in_ci(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether ``CI`` is set and neither empty, 0 nor false."""
     return environ.get("CI", "").strip().lower() not in ("", "0", "false")
+
+
+class Held(NamedTuple):
+    """A write that waits until the whole test has passed."""
+
+    assessment: Assessment
+    withdraw: Callable[[], None]
+    """Takes back what syrupy believes was written."""
 
 
 @dataclass
@@ -26,11 +35,18 @@ class TestSession:
     new_only: bool
     allow_ci: bool
     extend: tuple[str, ...] | None = None
-    held: list[Assessment] = field(default_factory=list)
+    colour: bool = False
+    is_over: bool = False
+    """The call phase has ended; reports before that are of subtests."""
+    failed_inside: bool = False
+    """A subtest failed, or something else that does not end the test."""
+    comparisons: int = 0
+    held: list[Held] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    reports: list[dict[str, Any]] = field(default_factory=list)
-    guards_part: bool = False
-    on_stale: bool = False
+    """About a test that passed."""
+    ran_live: list[str] = field(default_factory=list)
+    """About calls that went out, whatever came of the test."""
+    assessments: list[Assessment] = field(default_factory=list)
 
     @property
     def may_write(self) -> bool:
@@ -41,35 +57,76 @@ class TestSession:
         """Whether this comparison must fail and write nothing."""
         if assessment.row.check == "pass":
             return False
-        if not self.may_write or assessment.row.update != "accept":
-            return True
-        return self.new_only and not self.update and assessment.case.accepted != "nothing"
+        return not self.may_write or assessment.row.update != "accept" or self._leaves_alone(assessment)
 
-    def hold(self, assessment: Assessment) -> None:
-        """Keep a write until the whole test has passed."""
-        self.held.append(assessment)
+    def rewrites(self, assessment: Assessment) -> bool:
+        """Whether a comparison that passes has addresses to be rewritten."""
+        moved = assessment.alignment is not None and bool(assessment.alignment.moved)
+        return self.may_write and moved and not self._leaves_alone(assessment)
+
+    def _leaves_alone(self, assessment: Assessment) -> bool:
+        return not self.update and assessment.case.accepted != "nothing"
+
+    def note_for(self, assessment: Assessment) -> str:
+        """Return what a failing comparison says of writing."""
+        from stepfork._text import shown_file
+
+        file = shown_file(assessment.path)
+        if not (self.update or self.new_only):
+            # At a frontier accepting is one of the ways on that are listed there.
+            acceptable = assessment.row.update == "accept" and not assessment.case.stopped
+            return "accept it with: pytest --snapshot-update" if acceptable else ""
+        if not self.may_write:
+            return f"where CI is set nothing is written without --stepfork-allow-ci: {file} is left as it was"
+        if assessment.row.update == "accept" and self._leaves_alone(assessment):
+            return f"--snapshot-update-new-only: {file} is left as it was"
+        return f"--snapshot-update refused: {file} is left as it was"
 
     def note(self, assessment: Assessment) -> None:
-        """Keep what the verdict was, for machines."""
-        self.guards_part |= assessment.guards_part
-        self.on_stale |= assessment.on_stale
-        self.reports.append(machine_report(assessment))
+        """Keep a verdict."""
+        from stepfork._report import said_of_live
 
-    def say(self, text: str, assessment: Assessment) -> None:
-        """Keep what is to be said aloud at the end."""
-        if text:
-            self.said.append(text)
+        self.assessments.append(assessment)
+        if assessment.replayed.extended:
+            self.ran_live.append(said_of_live(assessment.replayed.extended))
 
-    def commit(self) -> Iterator[str]:
-        """Write what was held, and yield the files."""
+    @property
+    def guards_part(self) -> bool:
+        """Whether green covers only the run up to a frontier."""
+        return any(assessment.guards_part for assessment in self.assessments)
+
+    @property
+    def on_stale(self) -> bool:
+        """Whether green rests on replies to other prompts."""
+        return any(assessment.on_stale for assessment in self.assessments)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether a recorded failure is gone, and an update would accept what came instead."""
+        return any(
+            assessment.judgement.finding == "gone" and assessment.row.update == "accept"
+            for assessment in self.assessments
+        )
+
+    def settle(self, *, passed: bool) -> bool:
+        """Write what was held, or withdraw it all; whether something was withdrawn."""
         from stepfork import _snapshot
+        from stepfork._verdict import decide
 
-        for assessment in self.held:
+        held, self.held = self.held, []
+        for assessment, withdraw in held:
+            row = decide(assessment.case._replace(other_assertion_failed=not passed))
+            if row.update == "refuse":
+                withdraw()
+                continue
             _snapshot.write(assessment.path, assessment.text)
             if assessment.renamed_from is not None:
                 assessment.renamed_from.unlink(missing_ok=True)
-            yield str(assessment.path)
-        self.held.clear()
+        return bool(held) and not passed
+
+    def machine_reports(self) -> Iterator[dict[str, Any]]:
+        """Yield the verdicts for programs."""
+        yield from map(machine_report, self.assessments)
 
 
 def machine_report(assessment: Assessment) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def read_extension(path: Path, run: Run) -> list[Call]:
         raise _damaged(path, 1, "the first line is not the header of an extension")
     if header.run != run.id:
         raise _damaged(path, 1, f"it extends the run {header.run}, and the recording beside it is {run.id}")
-    calls = _CallReader(path)
+    calls = _CallReader(path, is_whole=False)
     for line_number, event in events:
         calls.read(line_number, event)
     return calls.finish(still_open="killed")
@@ -110,6 +110,8 @@ class _CallReader:
     """Puts call events together; knows the address of everything it has seen."""
 
     path: Path
+    is_whole: bool = True
+    """Every call but the root has its caller in the same file; not so in an extension."""
     calls: dict[str, Call] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
 
@@ -134,6 +136,9 @@ class _CallReader:
         name = event.call.rpartition("/")[2].rpartition("#")[0]
         if not name:
             raise _damaged(self.path, position, f"not an address: {event.call!r}")
+        parent = parent_address(event.call)
+        if self.is_whole and parent and parent not in self.calls:
+            raise _damaged(self.path, position, f"the start of {parent}, which made this call, is missing")
         self.calls[event.call] = Call(
             kind=event.kind,
             name=name,

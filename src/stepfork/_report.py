@@ -3,44 +3,100 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import re
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from stepfork._align import Alignment, Changed
-from stepfork._assess import Assessment
-from stepfork._document import Node, kind_of, walk
+from stepfork._document import ENDINGS, Node, kind_of
 from stepfork._explain import explain_frontier
-from stepfork._text import shown, shown_arguments, shown_path
+from stepfork._judge import short_type
+from stepfork._text import printable, shown, shown_arguments, shown_file, shown_path
+from stepfork.errors import UnrecordedCall
 
-_ROWS = 40
-"""Differences shown in full; the rest is counted."""
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from stepfork._align import Alignment, Changed
+    from stepfork._assess import Assessment
+    from stepfork._verdict import RowName
+
+_OURS = str(Path(__file__).parent)
+
+_ROWS = 60
+"""Lines of differences shown in full; the rest is counted."""
+
+_FRONTIERS = 3
+"""Frontiers explained in full; the rest is counted."""
 
 
-def report(assessment: Assessment, *, updating: bool) -> str:
-    """Return what a failing ``assert run == snapshot`` says."""
-    head = _HEADS[assessment.row.name](assessment)
-    lines = [head, *_frontier(assessment), *_differences(assessment)]
-    if updating and assessment.row.update == "refuse":
-        lines.append(f"--snapshot-update refused: {assessment.path.name} is left as it was")
-    elif assessment.row.update == "accept":
-        lines.append("accept it with: pytest --snapshot-update")
-    return "\n".join(lines)
+def report(assessment: Assessment, *, note: str) -> str:
+    """Return what a failing ``assert run == snapshot`` says; ``note`` tells what may be written."""
+    sections = [
+        [_HEADS[assessment.row.name](assessment)],
+        list(_frontiers(assessment)),
+        list(_body_not_replayed(assessment)),
+        list(_stale(assessment)),
+        list(_differences(assessment)),
+        [note] if note else [],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+_COLOURS = (
+    (re.compile(r"^ {4,6}- .*$", re.MULTILINE), "31"),
+    (re.compile(r"^ {4,6}\+ .*$", re.MULTILINE), "32"),
+    (re.compile(r"<- first divergence$", re.MULTILINE), "1;33"),
+)
+
+
+def coloured(text: str) -> str:
+    """Return a report for a terminal: what was accepted red, what is now green."""
+    for pattern, code in _COLOURS:
+        text = pattern.sub(lambda match, code=code: f"\033[0;{code}m{match[0]}\033[0m", text)
+    return text
+
+
+# The first line, for each row of the table.
 
 
 def _still_failing(assessment: Assessment) -> str:
-    failure = assessment.replayed.recording.run.failure
-    where = f" at {failure.address}" if failure is not None and failure.address else ""
-    return f"StillFailing: the recorded failure shows again: {assessment.judgement.reason}{where}"
+    return f"the recorded failure shows again: {printable(assessment.judgement.reason)}{_where(assessment)}"
 
 
-def _cannot_be_judged_stopped(assessment: Assessment) -> str:
+def _where(assessment: Assessment) -> str:
+    failure = assessment.replayed.run.failure
+    if failure is None or not failure.address:
+        return ""
+    line = _users_line(assessment.replayed.error)
+    return f" at {failure.address}" + (f" ({line})" if line else "")
+
+
+def _users_line(error: BaseException | None) -> str:
+    """Return where the agent's code raised: a line of this project if one is on the way."""
+    lines = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in _entries(error)]
+    named = [(shown_file(Path(name)), number) for name, number in lines if not name.startswith((_OURS, "<"))]
+    inside = [(name, number) for name, number in named if not Path(name).is_absolute()] or named
+    return f"{inside[-1][0]}:{inside[-1][1]}" if inside else ""
+
+
+def _entries(error: BaseException | None) -> Iterator[TracebackType]:
+    entry = error.__traceback__ if error else None
+    while entry is not None:
+        yield entry
+        entry = entry.tb_next
+
+
+def _stopped_at(assessment: Assessment, limit: int = 120) -> str:
     call = assessment.replayed.frontiers[0].call
-    return f"cannot be judged: stopped at {shown_arguments(call.name, call.input)}"
+    return shown_arguments(call.name, call.input, limit)
 
 
-def _cannot_be_judged_stale(assessment: Assessment) -> str:
+def _stale_only(assessment: Assessment) -> str:
     stale = len(assessment.replayed.stale)
     return (
-        "cannot be judged offline: the prompt changed and the old replies show the recorded failure again; "
+        "cannot be judged offline: the prompt changed; "
         f"--stepfork-extend makes at least {stale} live call{'' if stale == 1 else 's'}"
     )
 
@@ -52,29 +108,17 @@ def _ended_badly(assessment: Assessment) -> str:
     failure = replayed.run.failure
     if failure is None:
         return "the replay gave nothing to compare: no step, tool or model was called"
-    what = f"{failure.type}: {failure.message}" if failure.kind == "raised" else f"failed: {failure.message}"
-    return f"the replay ended badly: {what.removeprefix('builtins:')} at {failure.address}"
+    what = f"{short_type(failure.type)}: {failure.message}" if failure.kind == "raised" else failure.message
+    return f"the replay ended badly: {printable(what)}{_where(assessment)}"
 
 
 def _no_snapshot(assessment: Assessment) -> str:
     if assessment.renamed_from is not None:
-        return f"no snapshot at {assessment.path}; {assessment.renamed_from.name} is of the same recording, its test is gone"
-    return f"no snapshot at {assessment.path}"
-
-
-def _stopped_but_ended(assessment: Assessment) -> str:
-    call = assessment.replayed.frontiers[0].call
-    return f"the accepted run ended by itself; now the agent stopped at {shown_arguments(call.name, call.input)}"
-
-
-def _gone_and_stopped(assessment: Assessment) -> str:
-    call = assessment.replayed.frontiers[0].call
-    return f"the recorded failure is gone; the agent went on to {shown_arguments(call.name, call.input)}"
-
-
-def _stopped_elsewhere(assessment: Assessment) -> str:
-    call = assessment.replayed.frontiers[0].call
-    return f"the agent stopped at another call than accepted: {shown_arguments(call.name, call.input)}"
+        return (
+            f"no snapshot at {shown_file(assessment.path)}; the same steps are accepted in "
+            f"{shown_file(assessment.renamed_from)}, whose test is gone: an update moves it"
+        )
+    return f"no snapshot at {shown_file(assessment.path)}"
 
 
 def _different(assessment: Assessment) -> str:
@@ -83,95 +127,166 @@ def _different(assessment: Assessment) -> str:
     return "the agent behaves differently from what was accepted"
 
 
-_HEADS = {
+_HEADS: dict[RowName, Callable[[Assessment], str]] = {
     "another assertion failed": lambda _: "another assertion of this test failed",
-    "cannot be judged: stopped": _cannot_be_judged_stopped,
+    "cannot be judged: stopped": lambda its: f"cannot be judged: stopped at {_stopped_at(its)}",
     "still failing": _still_failing,
-    "cannot be judged: stale": _cannot_be_judged_stale,
+    "cannot be judged: stale": _stale_only,
     "as accepted": lambda _: "as accepted",
     "ended badly": _ended_badly,
     "no snapshot": _no_snapshot,
-    "stopped, but ended once": _stopped_but_ended,
-    "failure gone, stopped": _gone_and_stopped,
-    "stopped elsewhere": _stopped_elsewhere,
+    "stopped, but ended once": lambda its: (
+        f"the accepted run ended by itself; now the agent stopped at {_stopped_at(its)}"
+    ),
+    "failure gone, stopped": lambda its: (
+        f"the recorded failure is gone; the agent went on to {_stopped_at(its)}"
+    ),
+    "stopped elsewhere": lambda its: f"the agent stopped at another call than accepted: {_stopped_at(its)}",
     "different": _different,
 }
 
 
-def _frontier(assessment: Assessment) -> Iterator[str]:
-    replayed = assessment.replayed
-    for frontier in replayed.frontiers[:3]:
-        yield ""
-        yield str(explain_frontier(replayed, frontier))
-    if replayed.frontiers:
-        if assessment.row.update == "accept":
-            yield "  or accept it: offline, the test then guards up to that call"
-        yield from _raised_inside_tool(assessment)
-        yield ""
+def _frontiers(assessment: Assessment) -> Iterator[str]:
+    frontiers = assessment.replayed.frontiers
+    for frontier in frontiers[:_FRONTIERS]:
+        error = explain_frontier(assessment.replayed, frontier)
+        accept = ["accept it         pytest --snapshot-update: offline, guards up to this call"]
+        ways = [*(accept if assessment.row.update == "accept" else []), *error.ways_on]
+        yield str(UnrecordedCall(error.what, detail=error.detail, ways_on=ways))
+    if len(frontiers) > _FRONTIERS:
+        yield f"... and {len(frontiers) - _FRONTIERS} more calls without an answer"
 
 
-def _raised_inside_tool(assessment: Assessment) -> Iterator[str]:
+def _body_not_replayed(assessment: Assessment) -> Iterator[str]:
+    """A fix inside a tool changes nothing in a replay, which serves the recorded exception."""
     failure = assessment.replayed.recording.run.failure
-    if failure is None or failure.kind != "raised":
+    if assessment.row.name != "still failing" or failure is None or failure.kind != "raised":
         return
     kinds = {call.address: call.kind for call in assessment.replayed.recording.run.walk()}
     if kinds.get(failure.address or "") in ("tool", "model"):
-        yield f"  the failure was raised inside {failure.address}, whose body is not in the replay: "
-        yield f"  --stepfork-extend={(failure.address or '').rpartition('/')[2]} runs that one call live"
+        label = (failure.address or "").rpartition("/")[2]
+        yield f"it was raised inside {label}, whose body is not in the replay; to run that one call live:"
+        yield f"  pytest --stepfork-extend={label}"
+
+
+def _stale(assessment: Assessment) -> Iterator[str]:
+    stale = assessment.replayed.stale
+    if stale:
+        yield f"answered by replies to other prompts: {', '.join(view.address for view in stale)}"
 
 
 def _differences(assessment: Assessment) -> Iterator[str]:
     alignment = assessment.alignment
     if alignment is None or alignment.within:
         return
-    yield ""
-    yield f"{assessment.path.name}: - accepted, + now   ({alignment.summary()})"
-    places = {address: number for number, (address, _) in enumerate(walk(assessment.new["calls"]))}
-    lines = list(difference_lines(alignment, places))
+    accepted = assessment.renamed_from or assessment.path
+    yield f"{shown_file(accepted)}: - accepted, + now   ({alignment.summary()})"
+    lines = list(difference_lines(alignment))
     yield from lines[:_ROWS]
     if len(lines) > _ROWS:
         yield f"  ... and {len(lines) - _ROWS} more lines"
-    yield ""
 
 
-def difference_lines(alignment: Alignment, places: Mapping[str, int]) -> Iterator[str]:
-    """Yield what differs call by call, in the order of ``places``, the first divergence marked."""
-    sections = [
-        *((changed.address, list(_changed(changed))) for changed in alignment.changed),
-        *((address, [f"    - {_node(node)}"]) for address, node in alignment.removed),
-        *((address, [f"    + {_node(node)}"]) for address, node in alignment.added),
-        *((address, ["    in another order than accepted"]) for address in alignment.reordered),
-    ]
-    sections.sort(key=lambda section: places.get(section[0], len(places)))
-    for number, (address, lines) in enumerate(sections):
-        yield f"  {address}{'   <- first' if number == 0 and len(sections) > 1 else ''}"
+_Section: TypeAlias = tuple[float, str, list[str]]
+
+
+def difference_lines(alignment: Alignment) -> Iterator[str]:
+    """Yield what differs call by call in the order in which it was seen, the first divergence marked."""
+    sections = sorted(_sections(alignment), key=itemgetter(0))
+    for number, (_, title, lines) in enumerate(sections):
+        if number == 1:
+            yield "  and what came after it:"
+        yield f"  {title}{'   <- first divergence' if number == 0 and len(sections) > 1 else ''}"
         yield from lines
     if alignment.outcome:
-        yield f"  outcome\n    - {shown(alignment.outcome[0])}\n    + {shown(alignment.outcome[1])}"
+        yield from (
+            "  outcome",
+            f"    - {_outcome(alignment.outcome[0])}",
+            f"    + {_outcome(alignment.outcome[1])}",
+        )
     if alignment.rules:
-        yield f"  rules\n    - {shown(alignment.rules[0])}\n    + {shown(alignment.rules[1])}"
+        yield from ("  tolerance", *_rules(*alignment.rules))
     for pair in alignment.moved:
         yield f"  moved: {pair.old_address} -> {pair.new_address}"
 
 
+def _sections(alignment: Alignment) -> Iterator[_Section]:
+    for changed in alignment.changed:
+        address = changed.pair.new_address
+        is_early = any(difference.path[0] not in ENDINGS for difference in changed.differences)
+        when = (alignment.started if is_early else alignment.ended)[address]
+        yield when, address, list(_changed(changed))
+    for address, node in alignment.removed:
+        yield alignment.missed[address], address, [f"    - {_node(node)}"]
+    for address, node in alignment.added:
+        yield alignment.started[address], address, [f"    + {_node(node)}"]
+    for address in alignment.reordered:
+        yield alignment.started[address], address, ["    in another order than accepted"]
+
+
 def _changed(changed: Changed) -> Iterator[str]:
+    old, new = changed.pair.old, changed.pair.new
+    if changed.ended_otherwise:
+        yield from (f"    - {_ending(old)}", f"    + {_ending(new)}")
     for difference in changed.differences:
-        path = shown_path(difference.path)
-        old, new = difference.old, difference.new
-        if isinstance(old, str) and isinstance(new, str) and ("\n" in old or "\n" in new or len(old) + len(new) > 160):
+        if changed.ended_otherwise and difference.path[0] in ENDINGS:
+            continue
+        path = shown_path(difference.path, new if difference.kind == "added" else old)
+        before, after = difference.old, difference.new
+        if isinstance(before, str) and isinstance(after, str) and _is_long(before, after):
             yield f"    {path}:"
-            yield from _text_difference(old, new)
+            yield from _text_difference(before, after)
             continue
         if difference.kind != "added":
-            yield f"    - {path}: {shown(old)}"
+            yield f"    - {path}: {shown(before)}"
         if difference.kind != "removed":
-            yield f"    + {path}: {shown(new)}"
+            yield f"    + {path}: {shown(after)}"
+    if changed.truncated:
+        yield "    not compared in full: too large, or out of time"
 
 
-def _text_difference(old: str, new: str) -> Iterator[str]:
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)
-    for line in list(lines)[2:]:
-        yield f"      {line}"[:200]
+def _is_long(before: str, after: str) -> bool:
+    return "\n" in before or "\n" in after or len(before) + len(after) > 160
+
+
+def _text_difference(before: str, after: str) -> Iterator[str]:
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) > 2000:
+        old, new = _middle(old, new)
+    for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]:
+        if not line.startswith("@@"):
+            yield f"      {line[0]} {printable(line[1:])}"[:200]
+
+
+def _middle(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Leave out the equal ends, and bound the rest: difflib takes quadratic time."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    return old[start : start + 1000], new[start : start + 1000]
+
+
+def _ending(node: Node) -> str:
+    if "raised" in node or "suspended" in node:
+        verb = "raised" if "raised" in node else "suspended"
+        return printable(f"{verb} {short_type(node[verb])}: {node.get('message', '')}".rstrip(": "))
+    return ", ".join(f"{key}: {shown(node[key])}" for key in ENDINGS if key in node) or "no output"
+
+
+def _outcome(outcome: Node) -> str:
+    if "stopped" in outcome:
+        return f"stopped at {', '.join(outcome['stopped'])}"
+    place = f" at {outcome['at']}" if outcome.get("at") else ""
+    if "failed" in outcome:
+        return f"failed: {printable(str(outcome['failed']))}{place}"
+    if "raised" in outcome or "suspended" in outcome:
+        return f"{_ending(outcome)}{place}"
+    return ", ".join(outcome)
+
+
+def _rules(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+    for sign, side, other in (("-", old, new), ("+", new, old)):
+        yield from (f"    {sign} {key}: {text}" for key, text in side.items() if other.get(key) != text)
 
 
 def _node(node: Node) -> str:
@@ -183,18 +298,22 @@ def said_aloud(assessment: Assessment, *, accepted: bool) -> str:
     parts: list[str] = []
     alignment = assessment.alignment
     if accepted:
-        summary = alignment.summary() if alignment else ""
-        parts.append(f"accepted: {summary}" if summary else "accepted: new snapshot")
-        if assessment.renamed_from is not None:
-            parts.append(f"taken over from {assessment.renamed_from.name}")
+        parts.append(f"accepted: {(alignment.summary() if alignment else '') or 'new snapshot'}")
     elif alignment is not None:
         if alignment.drifted:
             parts.append(f"{alignment.drift} drifted within tolerance")
         if alignment.moved:
             parts.append(f"{len(alignment.moved)} moved")
+    if accepted and assessment.renamed_from is not None:
+        parts.append(f"taken over from {shown_file(assessment.renamed_from)}")
     if assessment.case.stopped:
-        call = assessment.replayed.frontiers[0].call
-        parts.append(f"guards up to {shown_arguments(call.name, call.input, 80)}")
+        parts.append(f"guards up to {_stopped_at(assessment, 80)}")
     if assessment.on_stale:
-        parts.append(f"{len(assessment.replayed.stale)} stale")
+        stale = assessment.replayed.stale
+        parts.append(f"{len(stale)} stale repl{'y' if len(stale) == 1 else 'ies'}")
     return "; ".join(parts)
+
+
+def said_of_live(calls: list[str]) -> str:
+    """Return what is said of calls that ran live: they cost something, whatever came of the test."""
+    return f"{len(calls)} call{' ran live and is' if len(calls) == 1 else 's ran live and are'} kept"

@@ -60,12 +60,12 @@ _JWT_BOUNDARY = _BOUNDARY.replace("[A-Za-z0-9]", "[A-Za-z0-9_-]", 1)
 
 
 def is_opaque(value: bytes) -> bool:
-    """Tell a token from a word of prose: it has a digit, or capitals after small letters."""
+    """Tell a token from a word of prose: it has a digit, a sign, or capitals after small letters."""
     return _DIGIT.search(value) is not None or _MIXED.search(value) is not None
 
 
 _DIGIT = re.compile(rb"[0-9]")
-_MIXED = re.compile(rb"[a-z][A-Z]|[+/=_!@#$%^&*~][A-Za-z]")
+_MIXED = re.compile(rb"[a-z][A-Z]|[+/=!@#$%^&*~][A-Za-z]")
 
 
 @functools.cache

@@ -85,11 +85,11 @@ def _form_rules(secret: str, held_by: str) -> Iterator[Rule]:
 
 def _written_forms(secret: str) -> set[bytes]:
     """Return the secret as text, URL and Python literals show it, and each of these in JSON within JSON."""
-    texts = {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]}
+    texts = {secret, repr(secret)[1:-1]}
     with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate, from undecodable bytes, has no URL form
         texts |= {quote(secret), quote(secret, safe=""), quote_plus(secret)}
-    for _ in range(3):
-        texts |= {json.dumps(text, ensure_ascii=False)[1:-1] for text in texts}
+    for _ in range(4):
+        texts |= {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in texts for ascii_ in (True, False)}
     return {text.encode("utf-8", "surrogatepass") for text in texts}
 
 

@@ -183,6 +183,7 @@ _SCHEME = re.compile(SCHEME.encode())
 _UNQUOTED = re.compile(rb"""[^\s"'\\,;&<>()\[\]{}|`]+""")
 _GLANCE = 64
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z_.]*:?")
 _LINE = re.compile(rb"""[^\r\n"'\\]{1,16384}""")
 _EXCUSED = re.compile(
     rb"""(?i:none|null|nil|true|false|undefined|str|string|int|integer|bytes|bool|boolean|optional|any|required|missing
@@ -195,7 +196,8 @@ _EXCUSED = re.compile(
 def _value_at(data: bytes, sign: re.Match[bytes], name: str) -> Span | None:
     """Find the value behind ``name=``; ``sign`` has the name's end and its closing quote."""
     quote = _QUOTE.match(data, sign.end())
-    if quote and (end := _closing(data, quote)) >= 0:
+    # A line that ends first means that the quote itself ended a text: ask("Password: ").
+    if quote and (end := _closing(data, quote)) >= 0 and b"\n" not in data[quote.end() : end]:
         return _span(data, quote.end(), end, name)
     start = quote.end() if quote else sign.end()
     if name.endswith("cookie") and sign[3] == b":" and (line := _LINE.match(data, start)) and b"=" in line[0]:
@@ -209,7 +211,7 @@ def _bare_value(data: bytes, start: int, sign: re.Match[bytes], name: str) -> Sp
     glance = _UNQUOTED.match(data, start, start + _GLANCE)
     if not glance or data[glance.end() : glance.end() + 1] in (b"(", b"["):
         return None
-    if not _is_believed(glance[0], data, sign, name):
+    if (name == "pwd" and glance[0][:1] in b"/~") or not _is_believed(glance[0], data, sign, name):
         return None
     end = _UNQUOTED.match(data, start).end()  # type: ignore[union-attr]  # it matched a glance before
     span = _span(data, start, end, name)
@@ -219,13 +221,17 @@ def _bare_value(data: bytes, start: int, sign: re.Match[bytes], name: str) -> Sp
 
 
 def _is_believed(value: bytes, data: bytes, sign: re.Match[bytes], name: str) -> bool:
-    """Whether a value without quotes is meant as one: prose has colons too."""
-    if is_opaque(value):
-        return True
+    """Whether a value without quotes is meant as one: prose has colons too, and code assigns names."""
+    is_password = name.startswith("pass") or name == "pwd"
+    if not _IDENTIFIER.fullmatch(value):
+        return is_opaque(value) and (is_password or len(value) >= 4 or sign[2] is not None)
     if sign[3] != b":":
-        return len(value) >= 4 and value.lower() != name.encode()
-    rest = data[sign.end() + len(value) : sign.end() + len(value) + 2]
-    return name.startswith("pass") and len(value) >= 6 and rest.strip(b" .")[:1] in (b"", b"\n", b"\r", b"\\")
+        is_itself = data[sign.end(1) - len(value) : sign.end(1)] == value
+        is_code = sign[3] == b"==" or b"." in value or is_itself
+        is_spaced = b" " in data[sign.end(1) : sign.end()]
+        return len(value) >= 4 and not is_code and (is_password or not is_spaced)
+    end = sign.end() + len(value)
+    return is_password and len(value) >= 6 and data[end : end + 2].strip(b" .")[:1] in (b"", b"\n", b"\r", b"\\")
 
 
 def _closing(data: bytes, quote: re.Match[bytes]) -> int:

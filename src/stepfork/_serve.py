@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stepfork._calls import Call, Plain
 from stepfork.errors import ReplayStopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stepfork._calls import Call, Plain, Shape
+
+_GRACE = 5.0
+"""Seconds, beyond those that the recorded call took, in which the agent may cancel it again."""
 
 
 @dataclass
@@ -21,38 +27,38 @@ class Recorded:
     """Repeats on the live arguments what the call had changed in place."""
     stop: Callable[[str], ReplayStopped]
     """Gives up at this call, saying why."""
+    wait: Callable[[float], None]
+    """Blocks a thread until the replay is over, for so many seconds at most."""
 
     @property
-    def shape(self) -> str:
+    def shape(self) -> Shape:
         """How the outcome reaches the caller."""
         return self.call.outcome.shape
 
     @property
     def patience(self) -> float | None:
-        """Seconds to wait for the cancellation that ended the recorded call; None: nothing to wait for."""
+        """Seconds to wait for what ended the recorded call from outside; None: nothing to wait for."""
         outcome = self.call.outcome
-        if outcome.status == "suspended" and _is_cancellation(outcome.value):
-            return self.call.seconds + 5.0
+        if outcome.status == "unfinished" or (outcome.status == "suspended" and _is_cancellation(outcome.value)):
+            return self.call.seconds + _GRACE
         return None
 
     def value(self) -> Any:
-        """Return or raise what the call returned or raised."""
+        """Return or raise what the call returned or raised, or what ended its stream."""
         self.change()
         outcome = self.call.outcome
+        if outcome.status == "closed_early":
+            raise self.stop(f"it was left after {len(outcome.items or ())} chunks, and this is the next one")
         if self.patience is not None:
+            self.wait(self.patience)
             raise self.stop("in the recording it was cancelled before it had an outcome")
         if outcome.has_exception:
             raise self.decode_exception(outcome.value)
         return self.decode(outcome.value)
 
     def items(self) -> Iterator[Any]:
-        """Yield the recorded chunks, then end as the stream did."""
-        outcome = self.call.outcome
-        for item in outcome.items or ():
-            yield self.decode(item)
-        if outcome.status == "closed_early":
-            raise self.stop(f"it was left after {len(outcome.items or ())} chunks, and this is the next one")
-        return self.value()
+        """Yield the recorded chunks."""
+        return map(self.decode, self.call.outcome.items or ())
 
 
 def _is_cancellation(plain: Plain) -> bool:
@@ -64,20 +70,25 @@ class Injected:
     """A value or an exception that the test put in the place of an outcome."""
 
     injected: Any
-    shape: str = "value"
+    shape: Shape = "value"
     patience: float | None = field(default=None, init=False)
+    is_stream: bool = False
+
+    @property
+    def _is_exception(self) -> bool:
+        kind = self.injected if isinstance(self.injected, type) else type(self.injected)
+        return issubclass(kind, BaseException)
 
     def value(self) -> Any:
-        """Return or raise it."""
-        if isinstance(self.injected, BaseException) or (
-            isinstance(self.injected, type) and issubclass(self.injected, BaseException)
-        ):
+        """Return or raise it; a stream of its chunks just ends."""
+        if self._is_exception:
             raise self.injected
-        return self.injected
+        return None if self.is_stream else self.injected
 
     def items(self) -> Iterator[Any]:
         """Yield it chunk by chunk."""
-        yield from self.value()
+        self.is_stream = True
+        return iter(() if self._is_exception else self.injected)
 
 
 @dataclass
@@ -85,7 +96,7 @@ class Stop:
     """There is no answer: the replay ends here, whatever the agent makes of it."""
 
     stopped: ReplayStopped
-    shape: str = "value"
+    shape: Shape = "value"
     patience: float | None = field(default=None, init=False)
 
     def value(self) -> Any:
@@ -93,6 +104,5 @@ class Stop:
         raise self.stopped
 
     def items(self) -> Iterator[Any]:
-        """Raise at the first chunk."""
-        raise self.stopped
-        yield  # pragma: no cover - makes this a generator
+        """Yield nothing."""
+        return iter(())

@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 import os
 import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepfork._document import KINDS, Node, expanded, shortened
 from stepfork.errors import SnapshotDamaged
 
-_HEADER = "# The accepted behaviour of one agent run. After a change that you want: pytest --snapshot-update\n"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HEADER = (
+    "# The accepted behaviour of one agent run. After a change that you want: pytest --snapshot-update\n"
+)
 _CONFLICT = re.compile(r"^(<{7}|>{7}|\|{7}) |^={7}$")
 
 
@@ -39,7 +43,7 @@ def from_text(text: str, path: Path) -> Node:
     import yaml
 
     try:
-        data = yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader
+        data = yaml.load(text, Loader=_loader())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise _damaged(path, text, error) from None
     try:
@@ -57,24 +61,38 @@ def from_text(text: str, path: Path) -> Node:
 
 def read(path: Path) -> Node:
     """Read a snapshot file; FileNotFoundError where there is none."""
+    return from_text(read_text(path), path)
+
+
+def read_text(path: Path) -> str:
+    """Return a snapshot file's text. Raises SnapshotDamaged where it is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SnapshotDamaged(f"not a text: {path}:1", detail=[("why", str(error))], path=str(path), line=1) from None
-    return from_text(text, path)
+        raise SnapshotDamaged(
+            f"not a text: {path}:1", detail=[("why", str(error))], path=str(path), line=1
+        ) from None
 
 
 def read_head(path: Path) -> dict[str, str]:
-    """Return the plain entries before the calls, without reading the rest; nothing of a damaged file."""
-    head: dict[str, str] = {}
+    """Return the texts that stand before the calls, without reading the rest; nothing of a damaged file."""
+    import yaml
+
+    lines: list[str] = []
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            key, colon, value = line.rstrip("\n").partition(": ")
             if line.startswith("calls:"):
                 break
-            if colon and key.isidentifier():
-                head[key] = value.strip("'\"")
-    return head
+            lines.append(line)
+    try:
+        head = yaml.load("".join(lines), Loader=_loader())
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+    return (
+        {key: value for key, value in head.items() if isinstance(value, str)}
+        if isinstance(head, dict)
+        else {}
+    )
 
 
 def write(path: Path, text: str) -> None:

@@ -5,117 +5,115 @@ What is relied on was observed with syrupy 7.0; ``tests/test_syrupy.py`` checks 
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from syrupy.assertion import SnapshotAssertion
+from syrupy.assertion import AssertionResult, SnapshotAssertion
 from syrupy.data import SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from stepfork._assess import Assessment, assess
 from stepfork._paths import snapshot_path
-from stepfork._pytest_session import TestSession
+from stepfork._pytest_session import Held, TestSession
 from stepfork._replayed import Replayed
-from stepfork._report import report, said_aloud
-from stepfork.errors import StillFailing
+from stepfork._report import coloured, report, said_aloud
+from stepfork.errors import StepforkError, StillFailing
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Keeps syrupy from writing; never seen by a person."""
 
 
-class SnapshotText(str):
-    """The serialised document; settings and the verdict travel on it, since extensions take no arguments."""
+class _Text(str):
+    """The serialised document; the verdict travels on it, since syrupy writes through a class method."""
 
-    assessment: Assessment
-    session: TestSession
-    __slots__ = ("assessment", "session")
+    verdict: Verdict
+    __slots__ = ("verdict",)
+
+
+class Verdict:
+    """What one comparison came to, and whether syrupy wants it written."""
+
+    def __init__(self, assessment: Assessment, session: TestSession) -> None:
+        self.assessment = assessment
+        self.is_refused = session.refuses(assessment)
+        self.is_accepted = assessment.row.check == "pass" and not session.rewrites(assessment)
+        self.is_to_be_written = False
 
 
 class StepforkExtension(SingleFileSnapshotExtension):
-    """Keeps one YAML document per test in ``snapshots/``; writes are held until the test has passed."""
+    """Keeps one YAML document per comparison in ``snapshots/``; a write is held until the test has passed."""
 
     file_extension = "yaml"
     _write_mode = WriteMode.TEXT
+    path = Path()
 
     def serialize(self, data: Any, **_options: Any) -> Any:
         """Veto the write by raising: ``matches`` is not asked where the file is missing."""
-        verdict: SnapshotText = data
-        if verdict.session.refuses(verdict.assessment):
-            raise _Refused
-        return verdict
+        if data.verdict.is_refused:
+            raise _RefusedError
+        return data
 
     def matches(self, *, serialized_data: Any, snapshot_data: Any) -> bool:
-        """Say what the verdict says, unless moved addresses are to be rewritten."""
-        assessment: Assessment = serialized_data.assessment
-        if assessment.row.check != "pass":
-            return False
-        return not (serialized_data.session.may_write and assessment.text != snapshot_data)
+        """Say what the verdict says."""
+        return bool(serialized_data.verdict.is_accepted)
 
     def discover_snapshots(self, **_options: Any) -> SnapshotCollections:
         """Return nothing: syrupy would delete the file of every test that did not run."""
         return SnapshotCollections()
 
-    @classmethod
-    def get_location(cls, *, test_location: Any, index: Any) -> str:
-        """Return the file of this comparison."""
-        return str(location_of(test_location, index))
+    def get_location(self, **_options: Any) -> str:  # type: ignore[override]
+        """Return the file of this comparison; syrupy asks the instance."""
+        return str(self.path)
 
     @classmethod
-    def matches_test_location(cls, *, test_location: Any, snapshot_location: str) -> bool:
+    def matches_test_location(cls, **_options: Any) -> bool:
         """Our folder is no ``__snapshots__``; it belongs to this test all the same."""
         return True
 
-    def read_snapshot_data_from_location(
-        self, *, snapshot_location: str, snapshot_name: str, session_id: str
-    ) -> str | None:
-        """Return the file's text."""
-        path = Path(snapshot_location)
-        return path.read_text(encoding="utf-8") if path.exists() else None
+    def read_snapshot_data_from_location(self, **_options: Any) -> str | None:
+        """Return whether there is a file: its text was judged already."""
+        return "" if self.path.exists() else None
 
     @classmethod
-    def write_snapshot_collection(cls, *, snapshot_collection: Any, name_order: Any = None) -> None:
-        """Hold the write: syrupy would make it even where the test fails a line later."""
-        for snapshot in snapshot_collection:
-            text: SnapshotText = snapshot.data
-            text.session.hold(text.assessment)
+    def write_snapshot(cls, *, snapshots: Any, **_options: Any) -> None:
+        """Only note the wish: syrupy would write even where the test fails a line later."""
+        for text, _location, _index in snapshots:
+            text.verdict.is_to_be_written = True
 
 
-def location_of(test_location: Any, index: Any) -> Path:
-    """Return the snapshot file of a test's comparison."""
-    nodename = test_location.nodeid.partition("::")[2] or test_location.testname
-    number = index if isinstance(index, int) else 0
-    path = snapshot_path(Path(test_location.filepath), nodename, number)
-    if isinstance(index, str):
-        return snapshot_path(Path(test_location.filepath), f"{nodename}[{index}]")
-    return path
+class ComparableReplay(Replayed):
+    """What ``replay`` returns in a test."""
 
-
-class ComparableReplay(Replayed, SnapshotAssertion):
-    """What ``replay`` returns in a test.
-
-    As a subclass of syrupy's assertion it is asked first in ``snapshot == run`` too, so either order
-    of the operands gives the same verdict.
-    """
-
-    session: Any = None
-
-    def __init__(self, replayed: Replayed, session: TestSession) -> None:
-        self.__dict__.update(vars(replayed))
-        self.session = session
+    session: TestSession
 
     def __eq__(self, other: object) -> bool:
+        __tracebackhide__ = True
         if isinstance(other, SnapshotAssertion) and not isinstance(other, Replayed):
             return _agrees(self, other)
         return self is other
 
     def __ne__(self, other: object) -> bool:
+        __tracebackhide__ = True
         return not self == other
 
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
-        return Replayed.__repr__(self)
+
+def comparable(
+    replayed: Replayed, session: TestSession, snapshot_class: type[Any] = SnapshotAssertion
+) -> Any:
+    """Return the replay as one that can be compared with a snapshot, whatever the order of the operands."""
+    made = object.__new__(_class_beside(snapshot_class))
+    made.__dict__.update(vars(replayed), session=session)
+    return made
+
+
+@cache
+def _class_beside(snapshot_class: type[Any]) -> type[Any]:
+    """Python asks the right operand of ``snapshot == run`` first if its class is derived from the left one's."""
+    return type("ComparableReplay", (ComparableReplay, snapshot_class), {"__repr__": Replayed.__repr__})
 
 
 def _agrees(replayed: ComparableReplay, snapshot: SnapshotAssertion) -> bool:
@@ -124,17 +122,49 @@ def _agrees(replayed: ComparableReplay, snapshot: SnapshotAssertion) -> bool:
     Returning False would make syrupy's own report fail with a KeyError.
     """
     __tracebackhide__ = True
-    session: TestSession = replayed.session
+    session = replayed.session
     location = snapshot.test_location
-    path = location_of(location, snapshot.index)
-    assessment = assess(replayed, path, Path(location.filepath))
-    text = SnapshotText(assessment.text)
-    text.assessment, text.session = assessment, session
-    passed = snapshot(extension_class=StepforkExtension)._assert(text)
+    test = location.nodeid.partition("::")[2] or location.testname
+    named = snapshot.index if isinstance(snapshot.index, str) else None
+    # syrupy counts its own comparisons: one of ours between them must not shift their numbers, nor they ours.
+    assertion = (
+        snapshot(extension_class=StepforkExtension) if named else snapshot.use_extension(StepforkExtension)
+    )
+    extension = assertion.extension
+    extension.path = _path_of(Path(location.filepath), test, named, session)
+    try:
+        assessment = assess(replayed, extension.path, test)
+    except StepforkError as error:
+        raise error.with_traceback(None) from None
+    text = _Text(assessment.text)
+    text.verdict = Verdict(assessment, session)
+    passed = assertion == text
     session.note(assessment)
-    if passed:
-        accepted = assessment.row.check != "pass"
-        session.say(said_aloud(assessment, accepted=accepted), assessment)
-        return True
-    kind = StillFailing if assessment.row.name == "still failing" else AssertionError
-    raise kind(report(assessment, updating=session.may_write))
+    if not passed:
+        kind = StillFailing if assessment.row.name == "still failing" else AssertionError
+        told = report(assessment, note=session.note_for(assessment))
+        raise kind(coloured(told) if session.colour else told)
+    if text.verdict.is_to_be_written:
+        session.held.append(Held(assessment, _withdrawal(assertion.executions[assertion.num_executions - 1])))
+    if said := said_aloud(assessment, accepted=assessment.row.check != "pass"):
+        session.said.append(said)
+    return True
+
+
+def _path_of(test_file: Path, test: str, named: str | None, session: TestSession) -> Path:
+    if named is not None:
+        return snapshot_path(test_file, f"{test}\0{named}")
+    session.comparisons += 1
+    return snapshot_path(test_file, test, session.comparisons - 1)
+
+
+def _withdrawal(result: AssertionResult) -> Any:
+    """Return what makes syrupy's summary count this comparison as failed, not as written."""
+
+    def withdraw() -> None:
+        result.created = result.updated = result.success = False
+
+    return withdraw
+
+
+__all__ = ["ComparableReplay", "StepforkExtension", "comparable"]

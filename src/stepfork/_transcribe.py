@@ -11,7 +11,6 @@ import msgspec
 from stepfork._events import (
     CallEnded,
     CallStarted,
-    Event,
     ItemYielded,
     RunEnded,
     RunMarked,
@@ -61,7 +60,11 @@ def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, bl
 
 
 def _copied_line(
-    line: bytes, copied: Callable[[Plain], Plain], redactor: Redactor, main_module: str | None, blob_bytes: int
+    line: bytes,
+    copied: Callable[[Plain], Plain],
+    redactor: Redactor,
+    main_module: str | None,
+    blob_bytes: int,
 ) -> bytes:
     names_main = main_module is not None and b'"__main__' in line
     if not (names_main or b'"$blob"' in line or len(line) > blob_bytes or redactor.scan(line)):
@@ -82,7 +85,9 @@ def _copied_line(
     return encode_line(event)
 
 
-def _copy_frame(event: RunStarted | RunMarked | RunEnded, redactor: Redactor, main_module: str | None) -> None:
+def _copy_frame(
+    event: RunStarted | RunMarked | RunEnded, redactor: Redactor, main_module: str | None
+) -> None:
     match event:
         case RunStarted():
             event.entry = _entry_of_module(event.entry, main_module)

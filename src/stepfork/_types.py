@@ -41,13 +41,13 @@ def look_up(name: str) -> object | None:
 
     Goes through ``vars`` alone, for a module's or a class's ``__getattr__`` may import.
     """
+    if name.endswith("]"):
+        return _parametrised(name)
     module_name, _, qualname = name.partition(":")
     module = sys.modules.get(module_name)
     found: object | None = module if isinstance(module, types.ModuleType) else None
     for part in qualname.split("."):
         found = _member(found, part)
-        if found is None:
-            return _parametrised(name)
     return found
 
 
@@ -60,8 +60,6 @@ def _member(holder: object | None, name: str) -> object | None:
 
 def _parametrised(name: str) -> object | None:
     """Return pydantic's ``Box[int]``, which is a subclass of ``Box`` that no module holds."""
-    if not name.endswith("]"):
-        return None
     generic = look_up(name.partition("[")[0])
     if not isinstance(generic, type):
         return None

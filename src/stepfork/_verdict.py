@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from stepfork._judge import Finding
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepfork._judge import Finding
 
 Accepted = Literal["nothing", "recorded failure", "stopped", "ended"]
-"""What the snapshot holds: no file; the failure as recorded; a run accepted up to a frontier, or to its end."""
+"""What the snapshot holds: no file, the failure as recorded, a run up to a frontier, or to its end."""
 
 Likeness = Literal["equal", "within", "different"]
 """``within``: only drift inside tolerance, and other names and places of steps."""
+
+RowName = Literal[
+    "another assertion failed",
+    "cannot be judged: stopped",
+    "still failing",
+    "cannot be judged: stale",
+    "as accepted",
+    "ended badly",
+    "no snapshot",
+    "stopped, but ended once",
+    "failure gone, stopped",
+    "stopped elsewhere",
+    "different",
+]
 
 OnCheck = Literal["pass", "fail"]
 OnUpdate = Literal["refuse", "pass", "accept"]
@@ -33,7 +49,7 @@ class Case(NamedTuple):
 class Row(NamedTuple):
     """One row of the table."""
 
-    name: str
+    name: RowName
     fits: Callable[[Case], bool]
     check: OnCheck
     update: OnUpdate
@@ -41,7 +57,9 @@ class Row(NamedTuple):
 
 TABLE: tuple[Row, ...] = (
     Row("another assertion failed", lambda case: case.other_assertion_failed, "fail", "refuse"),
-    Row("cannot be judged: stopped", lambda case: case.stopped and case.finding == "unknown", "fail", "refuse"),
+    Row(
+        "cannot be judged: stopped", lambda case: case.stopped and case.finding == "unknown", "fail", "refuse"
+    ),
     Row("still failing", lambda case: case.finding == "shown" and not case.stale, "fail", "refuse"),
     Row("cannot be judged: stale", lambda case: case.finding == "shown" and case.stale, "fail", "refuse"),
     Row(

@@ -236,4 +236,4 @@ class ReplayStopped(BaseException):
 
 
 class StillFailing(AssertionError):
-    """What ``assert run == snapshot`` raises while the recorded failure shows again; for ``xfail(raises=...)``."""
+    """The recorded failure shows again in ``assert run == snapshot``; for ``xfail(raises=...)``."""

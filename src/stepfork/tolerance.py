@@ -145,7 +145,7 @@ def semantic(score: float, *, embed: Embed | None = None) -> Rule:
 
 
 def anything() -> Rule:
-    """Whatever stands there, as long as something does."""
+    """Whatever stands there, as long as something of the same type does."""
     return Anything()
 
 
@@ -293,8 +293,6 @@ class Semantic:
 @dataclass(frozen=True, slots=True)
 class Anything:
     """See :func:`anything`."""
-
-    judges_type: ClassVar[bool] = True
 
     def __call__(self, old: Plain, new: Plain) -> bool:
         return True

@@ -16,10 +16,11 @@ from stepfork.cli import main
 def run_all(commands: list[list[str]]) -> None:
     """Run the commands one after the other."""
     for command in commands:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        printed = io.BytesIO()
+        with contextlib.redirect_stdout(io.TextIOWrapper(printed, encoding="utf-8", write_through=True)):
             code = main(command)
-        print(json.dumps([code, printed.getvalue()]), flush=True)
+            text = printed.getvalue().decode("utf-8")
+        print(json.dumps([code, text]), flush=True)
 
 
 if __name__ == "__main__":

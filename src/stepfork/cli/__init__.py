@@ -54,6 +54,7 @@ COMMANDS = (
     Command("show", "stepfork.cli._show", "show the calls of a run, or one of them in full"),
     Command("fail", "stepfork.cli._fail", "mark a run as failed that did not raise"),
     Command("make-test", "stepfork.cli._make_test", "make a pytest test of a run, and prove it"),
+    Command("demo", "stepfork.cli._demo", "walk the whole road on an example, in a scratch folder"),
     Command("export", "stepfork.cli._export", "write a run into one file, to take it elsewhere"),
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import time
 from typing import TYPE_CHECKING, Any
 
 from stepfork._events import RunMarked, encode_line
@@ -25,6 +27,9 @@ try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
+
+
+_PROBES, _BETWEEN_PROBES = 20, 0.01
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -57,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
     show([[Span(stored.id, "strong"), Span(f" {stored.name}  "), Span(f"failed: {reason}", "failed")]])
     if before is not None:
         show([[Span(f"before: {_words.first_line(before.message)}", "faint")]])
-    show([[Span(f"make a test of it: stepfork make-test {args.run}", "faint")]])
+    show([[Span(f"make a test of it: stepfork make-test {shlex.quote(args.run)}", "faint")]])
     return 0
 
 
 def _refuse_what_needs_no_mark(stored: StoredRun) -> None:
     run = stored.run
-    if not run.ended and is_going_on(stored.path):
+    if not run.ended and _stays_locked(stored.path):
         raise FailingRun(
             f"{stored.id} is still going", ways_on=["mark it when it has ended"], path=str(stored.path)
         )
@@ -74,6 +79,15 @@ def _refuse_what_needs_no_mark(stored: StoredRun) -> None:
             ways_on=[f"make a test of it: stepfork make-test {stored.id}"],
             path=str(stored.path),
         )
+
+
+def _stays_locked(path: Path) -> bool:
+    """Whether a process writes the run: it holds its lock to the end, other readers for a moment only."""
+    for _ in range(_PROBES):
+        if not is_going_on(path):
+            return False
+        time.sleep(_BETWEEN_PROBES)
+    return True
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from itertools import islice
 from pathlib import Path
@@ -80,7 +79,7 @@ def _rows(runs: list[StoredRun], *, only_failed: bool) -> Iterator[_Row]:
         except RecordingMissing:
             continue  # removed since the folder was listed
         except StepforkError as error:
-            yield _Row(stored, _damage(error), place=_shown_path(stored.path, error), damage=error)
+            yield _Row(stored, _damage(error), place=_spot(stored.path, error), damage=error)
         else:
             if run.failure is not None or not only_failed:
                 yield _Row(
@@ -96,9 +95,9 @@ def _damage(error: StepforkError) -> Span:
     return Span("made by a newer stepfork" if isinstance(error, RecordingTooNew) else "damaged", "warning")
 
 
-def _shown_path(path: Path, error: StepforkError) -> str:
+def _spot(path: Path, error: StepforkError) -> str:
     line = error.facts.get("line")
-    return f"{os.path.relpath(path)}{'' if line is None else f':{line}'}"
+    return path.name if line is None else f"{path.name}:{line}"
 
 
 def _facts(run: Run) -> dict[str, Any]:

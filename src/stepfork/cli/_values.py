@@ -92,6 +92,8 @@ class _OneLine:
             self.add(_word(plain, tag, self.limit))
         elif tag == "$exception":
             self.add(cut(exception_text(plain), self.limit))
+        elif tag in _LISTED and not isinstance(plain[tag], list):
+            self.add(f"<a damaged {tag[1:]}>")
         elif self._depth == _DEEPEST:
             self.add(glyphs().ellipsis)
         else:
@@ -182,6 +184,9 @@ _BRACKETS = {
 """What stands before, inside and behind a container; all others are written as calls."""
 
 
+_LISTED = _BRACKETS.keys() - {""}
+
+
 def _word(plain: dict[str, Plain], tag: str, limit: int) -> str:
     try:
         return clean(_WORDS[tag](plain, tag, limit))
@@ -206,10 +211,12 @@ def _parts(plain: Plain) -> _Parts:
         return _Parts("", ((None, value) for value in plain))
     tag = _tag(plain)
     inner = plain.get(tag)
-    if tag == "$dict" and isinstance(inner, list):
+    if tag in _LISTED and not isinstance(inner, list):
+        return _Parts("", ())
+    if tag == "$dict":
         pairs = (pair for pair in inner if isinstance(pair, list) and len(pair) == 2)
         return _Parts("", ((short(key, _LONGEST_ARGUMENT), value) for key, value in pairs))
-    if tag in _BRACKETS and isinstance(inner, list):
+    if tag in _LISTED:
         return _Parts(tag[1:], ((None, value) for value in inner))
     if not tag:
         return _Parts("", ((key[1:] if key.startswith("$$") else key, value) for key, value in plain.items()))

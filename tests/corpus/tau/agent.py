@@ -70,37 +70,42 @@ def ask(messages: list[Message]) -> Message:
     return script.reply(sum(message["role"] == "assistant" for message in messages))
 
 
-@stepfork.step
-def act(run: str, call: dict[str, Any], data: Database) -> Message:
-    """Take the action that the model asked for, and return what came of it."""
-    function = call["function"]
-    action = corrected(run, Action(function["name"], arguments_of(function["arguments"])))
-    if action is None:
-        content = "Error: this action is against the policy"
-    else:
-        content = TOOLS[action.name](data, **action.arguments)
-    name = function["name"] if action is None else action.name
-    return {"role": "tool", "tool_call_id": call["id"], "name": name, "content": content}
+class Environment:
+    """The world of one conversation: its database, and the user."""
 
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.data = load_database(run)
+        self.heard = 0
 
-@stepfork.step
-def turn(run: str, messages: list[Message], data: Database) -> list[Message]:
-    """Return the messages of one turn: the model's, and the answer to it."""
-    reply = ask(messages)
-    calls = reply.get("tool_calls")
-    if calls:
-        return [reply, act(run, calls[0], data)]
-    number = sum(message["role"] == "user" for message in messages)
-    return [reply, {"role": "user", "content": user(number, reply["content"])}]
+    @stepfork.step
+    def answer(self, said: str | None) -> Message:
+        """Let the user speak."""
+        content = user(self.heard, said)
+        self.heard += 1
+        return {"role": "user", "content": content}
+
+    @stepfork.step
+    def act(self, call: dict[str, Any]) -> Message:
+        """Take the action that the model asked for, and return what came of it."""
+        function = call["function"]
+        action = corrected(self.run, Action(function["name"], arguments_of(function["arguments"])))
+        if action is None:
+            name, content = function["name"], "Error: this action is against the policy"
+        else:
+            name, content = action.name, TOOLS[action.name](self.data, **action.arguments)
+        return {"role": "tool", "tool_call_id": call["id"], "name": name, "content": content}
 
 
 @stepfork.step
 def solve(run: str, policy: str) -> list[Message]:
     """Return the whole conversation with one user."""
-    data = load_database(run)
-    messages: list[Message] = [{"role": "system", "content": policy}, {"role": "user", "content": user(0, None)}]
+    world = Environment(run)
+    messages = [{"role": "system", "content": policy}, world.answer(None)]
     for _ in range(MOST_TURNS):
-        messages.extend(turn(run, messages, data))
+        reply = ask(messages)
+        calls = reply.get("tool_calls")
+        messages += [reply, world.act(calls[0]) if calls else world.answer(reply["content"])]
         if is_over(messages[-1]):
             break
     return messages

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secret_samples import (
+    AWS_ID,
+    AWS_SECRET,
+    BODY,
+    ENVIRON,
+    FORMS,
+    HARMLESS_NAMES,
+    PEM,
+    SECRET_NAMES,
+    SHAPES,
+    TEXTS,
+    b64,
+    redacted,
+)
+from stepfork._plain import canonical
+from stepfork._redact import Redactor, matches
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    """Return a redactor that knows the secrets of ENVIRON."""
+    return Redactor(environ=ENVIRON)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda secret: {"query": secret},
+        lambda secret: f"Please call the API with {secret}, then stop.",
+        lambda secret: f"line one\n{secret}\nline three",
+        lambda secret: json.dumps({"text": f"held in JSON\n{secret}"}),
+        lambda secret: {secret: 1},
+        lambda secret: f"https://api.example.com/v1?k={secret}&page=2",
+        lambda secret: f"https://api.example.com/v1?q=a%20{secret}",
+        lambda secret: {
+            "$exception": "shop:Denied",
+            "args": [f"401 for {secret}"],
+            "message": f"401 for {secret}",
+        },
+        lambda secret: {"$object": "shop:Client", "state": {"options": [secret]}},
+        lambda secret: {"$dict": [[{"$tuple": [1, secret]}, True]]},
+        lambda secret: {"$set": ["a", secret]},
+        lambda secret: {"$path": f"/srv/{secret}/file"},
+    ],
+    ids=[
+        "argument",
+        "prompt",
+        "line",
+        "json",
+        "key",
+        "url",
+        "quoted",
+        "exception",
+        "object",
+        "dict",
+        "set",
+        "path",
+    ],
+)
+def test_a_secret_is_known_by_its_shape(redactor: Redactor, place: Any) -> None:
+    """Keys of 30 providers are found in arguments, keys, text, URLs and exceptions (B43)."""
+    for secret in SHAPES.values():
+        redacted(redactor, place(secret), secret[-12:])
+
+
+@pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES)
+def test_a_secret_in_bytes_is_found_too(redactor: Redactor, secret: str) -> None:
+    """Bytes are decoded, searched and encoded again, binary, text or gzip (B43)."""
+    for data in (
+        b"\xff\x00" + secret.encode() + b"\xfe",
+        f"ä {secret}".encode(),
+        gzip.compress(secret.encode()),
+    ):
+        result = redacted(redactor, {"$bytes": b64(data)})
+        content = base64.b64decode(result["$bytes"])
+        content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        assert secret[-12:].encode() not in content
+        assert b"[redacted-1]" in content
+        assert not redactor.scan(msgspec.json.encode(result))
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "\n", "user:"])
+@pytest.mark.parametrize(
+    "kind", ["openai project", "anthropic", "github", "github fine-grained", "slack bot", "aws id"]
+)
+def test_a_secret_in_base64_text_is_found_at_every_alignment(
+    redactor: Redactor, before: str, kind: str
+) -> None:
+    """Base64 inside a text hides no provider's key (B43)."""
+    encoded = b64((before + SHAPES[kind] + "\n").encode())
+    redacted(redactor, f"data:text/plain;base64,{encoded}", encoded, encoded[12:36])
+
+
+def test_a_private_key_in_base64_text_is_found(redactor: Redactor) -> None:
+    """A PEM file in base64, as deployments keep it, is a secret (B43)."""
+    encoded = b64(PEM.encode())
+    redacted(redactor, {"tls": encoded}, encoded[:60], encoded[-60:])
+
+
+@pytest.mark.parametrize("text", [PEM, json.dumps(PEM), PEM.replace("\n", "\r\n"), PEM[:150]])
+def test_the_body_of_a_private_key_goes_and_what_surrounds_it_stays(redactor: Redactor, text: str) -> None:
+    """PEM keys go as a whole, whatever their line ends, cut off or not (B43)."""
+    result = redacted(redactor, f"see {text} (end)", BODY)
+    assert result.startswith("see ")
+    assert result.endswith(" (end)")
+    assert "RSA PRIVATE KEY-----[redacted-1]" in result
+
+
+def test_an_aws_secret_key_behind_its_id_goes(redactor: Redactor) -> None:
+    """The secret half of an AWS key pair has no prefix; it is found beside its id (B43)."""
+    for between in (":", " / ", "\n", '","'):
+        redacted(redactor, f"{AWS_ID}{between}{AWS_SECRET}", AWS_ID[4:], AWS_SECRET)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda name, secret: {name: secret},
+        lambda name, secret: {"headers": {name: [secret]}},
+        lambda name, secret: {"$dict": [[name, secret], [1, 2]]},
+        lambda name, secret: {"$object": "shop:Settings", "state": {name: secret}},
+        lambda name, secret: {
+            name: {"$object": "pydantic.types:SecretStr", "state": {"_secret_value": secret}}
+        },
+        lambda name, secret: {"name": name, "value": secret},
+        lambda name, secret: ["set", [{"attr": name}], secret],
+        lambda name, secret: ["append", ["a", name, 0], [secret]],
+        lambda name, secret: f"{name}={secret}",
+        lambda name, secret: f"first\n{name}={secret}\nlast",
+        lambda name, secret: f'{name} = "{secret}"',
+        lambda name, secret: f"failed: {{'{name}': '{secret}'}}",
+        lambda name, secret: json.dumps({"a": 1, name: secret}),
+        lambda name, secret: json.dumps({"body": json.dumps({name: secret})}),
+        lambda name, secret: f"{name}: {secret}",
+        lambda name, secret: f"https://example.com/cb?{name}={secret}&state=1",
+    ],
+)
+def test_a_secret_is_known_by_its_name(redactor: Redactor, place: Any) -> None:
+    """A name tells a secret as a key, as a field, in JSON and in NAME=value, on by default (B43, B44)."""
+    secret = "tr0ub4dor"
+    for name in SECRET_NAMES:
+        redacted(redactor, place(name, secret), secret)
+
+
+@pytest.mark.parametrize("name", HARMLESS_NAMES)
+def test_a_name_that_only_holds_a_secret_word_hides_nothing(redactor: Redactor, name: str) -> None:
+    """Names are judged in whole words, by how they end (B43)."""
+    for plain in ({name: "tr0ub4dor"}, {name: 512}, f"{name}=tr0ub4dor", f'{{"{name}": "tr0ub4dor"}}'):
+        assert redactor.redact(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("postgres://bob:hunter2@db:5432/prod", "hunter2"),
+        ("redis://:hunter2@cache/0", "hunter2"),
+        ("mongodb+srv://bob:p@ss@cluster0.example.net", "p@ss"),
+        ("could not open https://bob:hunter2@example.com/a?b=c", "hunter2"),
+        ("curl -H 'Authorization: Bearer abc.DEF-123_x~y' https://x", "abc.DEF-123_x~y"),
+        ("authorization: bearer%20abcDEF12345", "abcDEF12345"),
+        (f"Basic {b64(b'bob:hunter2')}", b64(b"bob:hunter2")),
+        (f"authorization: Basic {b64(b'bob:x')}", b64(b"bob:x")),
+        ("Cookie: theme=dark; sid=Zx81qw", "Zx81qw"),
+        ("Server=db;User Id=bob;Password=hunter2;Encrypt=yes", "hunter2"),
+        ("password: swordfish\nuser: bob", "swordfish"),
+        ("my API key: Zx81qwTT", "Zx81qwTT"),
+        ("export DB_PASSWORD=hunter2 && run", "hunter2"),
+        ("--api-key=Zx81qwTT --verbose", "Zx81qwTT"),
+        ('{"pin": 1, "password": 12345678}', "12345678"),
+        ("Client(api_key='Zx81', retries=3)", "Zx81"),
+        ('password="with \\"quotes\\" inside"', "inside"),
+        ("secret => 'Zx81qw'", "Zx81qw"),
+        (r"{\"token\": \"Zx81qw\"}", "Zx81qw"),
+        ("[default]\npassword = swordfish\n", "swordfish"),
+    ],
+)
+def test_a_secret_is_known_by_what_stands_around_it(redactor: Redactor, text: str, secret: str) -> None:
+    """URL passwords, authorization schemes and assignments in text are found (B43, B44)."""
+    redacted(redactor, text, secret)
+    redacted(redactor, {"$exception": "shop:Failed", "args": [text], "message": text}, secret)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "550e8400-e29b-41d4-a716-446655440000",
+        "task-550e8400-e29b-41d4-a716-446655440000",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "order A-17 of customer 4711, SKU-000123-XL",
+        "https://shop.example.com:8443/orders?id=A-17&key=value#top",
+        "http://localhost:8080/path?email=a@b.com",
+        "mailto:maria@example.com or ssh://git@github.com/x/y.git",
+        "The key to success is a token of appreciation: keep the secret recipe. Auth is hard.",
+        "secret: never give up",
+        "Bearer tokens are sent as Basic authentication was before.",
+        "basic information, basic training",
+        "api_key: str | None = None",
+        "token = Keyword.Type",
+        "if password == other: raise",
+        "client = Client(api_key=api_key, token=get_token())",
+        "api_key=os.environ['OPENAI_API_KEY']",
+        "password: ${DB_PASSWORD}",
+        "postgres://{user}:{password}@{host}/db",
+        "api_key=<your key here> token=None password=null",
+        "max_tokens=512, token_count=9, keyboard=qwertz12",
+        "risk-averse-mask-based-desk-job-2024-planning-01",
+        "AKIA is short for an access key id; Asia is a continent",
+        "eyJ is how a JSON web token begins",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+        "hf_short ghp_short xoxb- sk-short",
+        "PATH=/usr/local/bin:/usr/bin HOME=/home/customer PWD=/home/customer/project",
+        "100000000 and emacs-nox and https://auth.example.com/token and abc123",
+        '{"usage": {"prompt_tokens": 12, "completion_tokens": 7}, "next_page_token": "CAUQAA17"}',
+        "sk-learn-contributions-of-the-community",
+    ],
+)
+def test_what_is_no_secret_stays(redactor: Redactor, text: str) -> None:
+    """Ids, hashes, plain URLs, code and prose about keys are left as they are."""
+    for plain in (text, {"text": text}, {text: 1}, {"$bytes": b64(text.encode())}):
+        assert redactor.redact(plain) is plain
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda text: text,
+        lambda text: f"failed with [{text}] today",
+        lambda text: {f"k {text} k": 1},
+        lambda text: {"$exception": "shop:Failed", "args": [f"<{text}>"], "message": f"<{text}>"},
+        lambda text: json.dumps({"deep": text}),
+        lambda text: {"$bytes": b64(text.encode())},
+        lambda text: {"$bytearray": b64(b"\xff" + text.encode() + b"\xff")},
+    ],
+)
+def test_a_secret_of_the_environment_is_known_in_every_form(redactor: Redactor, place: Any) -> None:
+    """Values of secret variables are found URL-encoded, escaped, in base64 and in bytes (B43)."""
+    for form in FORMS.values():
+        result = redacted(redactor, place(form), form[4:-4])
+        assert b"w0rd" not in canonical(result)
+    assert redactor.found["DB_PASSWORD"] == "environment"
+
+
+def test_which_variables_of_the_environment_are_secret() -> None:
+    """Secret names count, with 8 characters or more, and passwords in URLs; other values never do."""
+    redactor = Redactor(environ=ENVIRON)
+    for name in ("OPENAI_API_KEY", "SERVICE_CREDENTIALS"):
+        redacted(redactor, f"a {ENVIRON[name]} b", ENVIRON[name])
+    redacted(redactor, "a hunter2hunter2 b", "hunter2")
+    assert set(redactor.found) == {"OPENAI_API_KEY", "SERVICE_CREDENTIALS", "DATABASE_URL"}
+    for name in ("PATH", "HOME", "PWD", "EDITOR", "MAX_TOKENS", "TOKEN_URL", "SHORT_TOKEN"):
+        plain = [ENVIRON[name], f"a {ENVIRON[name]} b"]
+        assert redactor.redact(plain) is plain
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "a",
+            "sk-",
+            "://",
+            "eyJ",
+            "-eyJ",
+            "token=",
+            "key ",
+            "passwor",
+            "hf_",
+            "AKIA",
+            "Bearer ",
+            "[redacted-",
+            "\\",
+        ),
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "c2stcHJvai",
+            "://a:",
+            "key          ",
+            "ghp_",
+            "xoxb-",
+            "SG.",
+            "token\\",
+        ),
+    ],
+)
+def test_no_text_makes_the_rules_slow(redactor: Redactor, part: str) -> None:
+    """A megabyte of what looks like the start of a secret takes time in proportion to its length."""
+    text = part * (1_000_000 // len(part))
+    data = msgspec.json.encode(text)
+    started = time.process_time()
+    redactor.scan(data)
+    result = redactor.redact(text)
+    matches(result, text)
+    assert time.process_time() - started < 4
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from([*SHAPES.values(), *FORMS.values()]), TEXTS, TEXTS, st.data())
+def test_no_secret_gets_through(secret: str, before: str, after: str, data: st.DataObject) -> None:
+    """A planted secret is in none of the bytes, whatever stands around it (B43)."""
+    text = f"{before} {secret} {after}"
+    place = data.draw(
+        st.sampled_from(
+            [
+                lambda t: [t],
+                lambda t: {t: 1},
+                lambda t: json.dumps([t]),
+                lambda t: {"$bytes": b64(t.encode())},
+            ]
+        )
+    )
+    shown = canonical(SHARED.redact(place(text)))
+    for found in [
+        shown,
+        *(
+            base64.b64decode(part)
+            for part in shown.split(b'"')
+            if b"$bytes" in shown and len(part) % 4 == 0 and part.isalnum()
+        ),
+    ]:
+        assert secret.encode() not in found
+        assert json.dumps(secret, ensure_ascii=False)[1:-1].encode() not in found
