@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import hypothesis
 import pytest
 
 from project import Project
+import stepfork
 from stepfork import _settings
 
 # Shared machines are slow at times; what a property costs is judged by the benchmarks.
@@ -18,6 +20,12 @@ hypothesis.settings.load_profile("stepfork")
 CHECKOUT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("STEPFORK_CORPUS") or CHECKOUT.parent / "shared" / "corpus")
 CORPUS_REQUIRED = os.environ.get("STEPFORK_REQUIRE_CORPUS") == "1"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the package once: scratch projects write no bytecode, and each process would compile it anew."""
+    if not hasattr(session.config, "workerinput"):
+        compileall.compile_dir(Path(stepfork.__file__).parent, quiet=2)
 
 
 @pytest.fixture(autouse=True)

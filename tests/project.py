@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,8 +44,7 @@ def clean_environment(root: Path) -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in _FOREIGN_NAMES and not name.startswith(_FOREIGN)
     }
-    # Without bytecode: two edits within a second would otherwise run the older code.
-    ours = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "COLUMNS": "160"}
+    ours = {"PYTHONPATH": str(root), "NO_COLOR": "1", "COLUMNS": "160"}
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
     return kept | ours | {"PATH": path}
 
@@ -54,6 +54,7 @@ class Project:
 
     def __init__(self, root: Path, files: Mapping[str, str | bytes] = MINIMAL) -> None:
         self.root = root
+        self._last_stamp = 0
         self.root.mkdir(parents=True, exist_ok=True)
         self.write(files)
 
@@ -65,15 +66,20 @@ class Project:
             if isinstance(content, str):
                 content = textwrap.dedent(content).lstrip("\n").encode("utf-8")
             path.write_bytes(content)
+            self._stamp(path)
         return self
+
+    def _stamp(self, path: Path) -> None:
+        """Give each version of a file a second of its own: by that Python knows whether its bytecode is old."""
+        self._last_stamp = max(int(time.time()), self._last_stamp + 1)
+        os.utime(path, (self._last_stamp, self._last_stamp))
 
     def replace(self, name: str, old: str, new: str) -> Project:
         """Put ``new`` for the one place where ``old`` stands in a file."""
         text = self.read(name)
         if text.count(old) != 1:
             raise AssertionError(f"{old!r} stands {text.count(old)} times in {name}:\n{text}")
-        (self.root / name).write_bytes(text.replace(old, new).encode("utf-8"))
-        return self
+        return self.write({name: text.replace(old, new).encode("utf-8")})
 
     def read(self, name: str) -> str:
         """Return the text of a file, line ends untouched."""

@@ -16,7 +16,8 @@ from stepfork._events import (
     RunStarted,
     encode_line,
 )
-from stepfork._journal import blobs_of, store_blob
+from stepfork._journal import store_blob
+from stepfork._paths import blobs_dir
 
 KEY_ERROR = {"$exception": "builtins:KeyError", "args": ["amount"], "message": "'amount'"}
 TIMEOUT = {
@@ -96,9 +97,9 @@ def with_blobs(path: Path, limit: int = 10) -> None:
         event = decode_line(line)
         if isinstance(event, CallStarted):
             event.input = {
-                key: store_blob(blobs_of(path), value, limit) for key, value in event.input.items()
+                key: store_blob(blobs_dir(path), value, limit) for key, value in event.input.items()
             }
         elif isinstance(event, CallEnded):
-            event.value = store_blob(blobs_of(path), event.value, limit)
+            event.value = store_blob(blobs_dir(path), event.value, limit)
         lines.append(encode_line(event))
     path.write_bytes(b"".join(lines))

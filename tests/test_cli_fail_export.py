@@ -12,7 +12,7 @@ from sample_runs import killed, raised, returned, with_blobs, write_journal
 from stepfork._archive import archive, archive_name
 from stepfork._calls import Call, Outcome, Run
 from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked, decode_line, encode_line
-from stepfork._journal import blobs_of
+from stepfork._paths import blobs_dir
 from stepfork._recording import read_run
 
 
@@ -129,7 +129,7 @@ def test_large_payloads_are_written_into_the_export(project: Project, runs: Path
     whole = read_run(write_journal(runs, "1111111111", raised()))
     journal = runs / "1111111111.jsonl"
     with_blobs(journal)
-    assert len(list(blobs_of(journal).iterdir())) > 3
+    assert len(list(blobs_dir(journal).iterdir())) > 3
     assert project.stepfork("export", "--output", "out.stepfork", "--json").json["path"] == "out.stepfork"
     data = (project.root / "out.stepfork").read_bytes()
     assert b"$blob" not in data
@@ -151,7 +151,7 @@ def test_a_run_with_a_lost_payload_is_not_exported(project: Project, runs: Path)
     """Half a run would be found out only where nothing can be done about it (B73)."""
     journal = write_journal(runs, "1111111111", raised())
     with_blobs(journal)
-    next(blobs_of(journal).iterdir()).unlink()
+    next(blobs_dir(journal).iterdir()).unlink()
     before = project.files()
     refused = project.stepfork("export", "1111")
     assert refused.code == 3

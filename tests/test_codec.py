@@ -38,7 +38,6 @@ import pytest
 
 from stepfork._codec import (
     Opaque,
-    StandInTouched,
     canonical,
     collect_hint_classes,
     decode,
@@ -46,7 +45,7 @@ from stepfork._codec import (
     register,
     type_name,
 )
-from stepfork.errors import ClassChanged, RecordingDamaged
+from stepfork.errors import ClassChanged, RecordingDamaged, StandInTouched
 
 T = TypeVar("T")
 
@@ -587,7 +586,8 @@ def test_a_deep_stack_of_the_agent_does_not_matter() -> None:
         try:
             encoded = dive(room - margin)
         except RecursionError as error:
-            assert not inside(encode, error)
+            if inside(encode, error):
+                raise
             continue
         assert encoded.lossy or decode(encoded.plain) == {"a": [(1, {2})]}
 
@@ -735,6 +735,7 @@ def test_nothing_is_imported_by_reading() -> None:
         f"""
         import sys, msgspec
         from stepfork._codec import *
+        from stepfork.errors import StandInTouched
         before = set(sys.modules)
         line, fraction, number = decode(msgspec.json.decode({plain!r}))
         assert set(sys.modules) == before, set(sys.modules) - before
@@ -1041,6 +1042,7 @@ def test_the_codec_loads_no_library_of_the_agent() -> None:
         """
         import sys
         from stepfork._codec import *
+        from stepfork.errors import StandInTouched
         encode([(1,), {2}, ValueError()])
         print(sorted({"numpy", "pydantic", "attr", "pytest", "wrapt", "deepdiff"} & set(sys.modules)))
         """

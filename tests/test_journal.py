@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import stepfork
-from project import Project
+from project import Project, clean_environment
 from recorded import Recorded, record
+from stepfork._calls import Failure
+from stepfork._journal import is_going_on
 from stepfork._recording import read_run
 from stepfork.errors import RecordingDamaged, RecordingMissing, RecordingTooNew
 
@@ -77,7 +81,7 @@ def test_a_run_that_goes_on_is_not_taken_for_a_killed_one(project: Project) -> N
     process = subprocess.Popen(
         [sys.executable, "agent.py"],
         cwd=project.root,
-        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "STEPFORK"))},
+        env=clean_environment(project.root),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -212,3 +216,103 @@ def test_a_full_disk_costs_one_warning_and_nothing_else(tmp_path: Path) -> None:
         assert [length("a"), length("bc")] == [1, 2]
 
     assert len(warned) == 1
+
+
+@pytest.mark.parametrize("where", ["input", "output", "chunk", "exception", "reason"])
+def test_a_large_text_anywhere_leaves_the_run_readable(tmp_path: Path, where: str) -> None:
+    """What is too long for a line goes to a blob where a blob may stand, and is kept where it may not."""
+    text = "x" * 100_000
+
+    @stepfork.tool
+    def take(value: str) -> str:
+        if where == "exception":
+            raise ValueError(text)
+        return text if where == "output" else value
+
+    recorded = Recorded(tmp_path / "run.jsonl")
+    with pytest.raises(ValueError, match="xxx") if where == "exception" else contextlib.nullcontext(), recorded:
+        if where == "reason":
+            stepfork.fail(text)
+        elif where == "chunk":
+            list(stepfork.tool(lambda: (part for part in [text]), name="stream")())
+        take(text if where == "input" else "short")
+
+    run = recorded.run
+    assert run.root.name == "test"
+    if where in ("exception", "reason"):
+        assert run.failure is not None
+        assert run.failure.message == text
+
+
+def test_readers_do_not_take_one_another_for_the_agent(tmp_path: Path) -> None:
+    """Many who ask at once whether a finished run goes on are all told no."""
+    recorded = record(tmp_path / "run.jsonl", lambda: None)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(is_going_on, [recorded.path] * 4000))
+
+
+def test_a_forked_child_leaves_the_journal_to_its_parent(project: Project) -> None:
+    """Its calls are plain, its end is no end of the run, and it does not keep the run going."""
+    project.write(
+        {
+            "agent.py": """
+                import os, signal, time, stepfork
+
+                @stepfork.tool
+                def lookup(number: int) -> int:
+                    return number
+
+                @stepfork.step
+                def handle() -> None:
+                    lookup(1)
+                    if os.fork() == 0:
+                        lookup(2)
+                        time.sleep(30)
+                        os._exit(0)
+                    lookup(3)
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+                handle()
+            """
+        }
+    )
+    process = subprocess.Popen(
+        [sys.executable, "agent.py"], cwd=project.root, env=clean_environment(project.root), start_new_session=True
+    )
+    process.wait(30)
+    try:
+        (path,) = journals(project)
+        run = read_run(path)
+        assert [call.input for call in run.root.children] == [{"number": 1}, {"number": 3}]
+        assert run.root.outcome.status == "killed"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_process_killed_after_the_roots_end_leaves_the_failure(tmp_path: Path) -> None:
+    """The last line may be missing; how the root ended is known."""
+    recorded = Recorded(tmp_path / "run.jsonl")
+    with pytest.raises(KeyError), recorded:
+        raise KeyError("amount")
+    lines = recorded.path.read_bytes().splitlines(keepends=True)
+    recorded.path.write_bytes(b"".join(lines[:-1]))
+
+    assert recorded.run.failure == Failure("raised", "test#1", "builtins:KeyError", "'amount'")
+
+
+def test_calls_nested_a_thousand_deep_can_be_read(tmp_path: Path) -> None:
+    """The tree is walked without recursion."""
+
+    @stepfork.step
+    def down(depth: int) -> int:
+        return down(depth - 1) + 1 if depth else 0
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        recorded = record(tmp_path / "run.jsonl", lambda: down(1500))
+    finally:
+        sys.setrecursionlimit(limit)
+
+    assert sum(1 for _ in recorded.run.walk()) == 1502

@@ -90,12 +90,14 @@ class Aliases:
             milliseconds, is a time that the code read.
     """
 
-    __slots__ = ("_clock", "_facts", "_numbers")
+    __slots__ = ("_clock", "_facts", "_numbers", "_settled")
 
     def __init__(self, facts: Facts, *, clock: tuple[float, float] | None = None) -> None:
         self._facts = facts
         self._clock = clock
         self._numbers: dict[str, dict[str | int | float, str]] = {}
+        # Texts in which nothing was made: a conversation is looked at again with each call that repeats it.
+        self._settled: set[str] = set()
 
     def blank(self, plain: Plain) -> Plain:
         """Return the value with each made token as its bare kind, ``<uuid>``; itself if there is none."""
@@ -116,6 +118,16 @@ class Aliases:
         return seen.setdefault(token, f"<{kind}:{len(seen) + 1}>")
 
     def _text(self, name: _Namer, text: str) -> str:
+        if text in self._settled:
+            return text
+        made = self._with_aliases(name, text)
+        if made != text:
+            return made
+        if self._clock is None or not _holds_epoch(text):
+            self._settled.add(text)
+        return text
+
+    def _with_aliases(self, name: _Namer, text: str) -> str:
         def alias(match: re.Match[str]) -> str:
             token = match[0]
             kind = _kind(match)
@@ -225,6 +237,11 @@ def _set_in_order(values: list[Plain]) -> list[Plain]:
 def _found(text: str) -> Iterator[re.Match[str]]:
     if hint(text) is not None:
         yield from (match for match in made_text().finditer(text) if match.lastgroup != "literal")
+
+
+def _holds_epoch(text: str) -> bool:
+    """Whether it holds a time in seconds, which the clock may yet reach."""
+    return any(_kind(match) == "epoch" for match in _found(text))
 
 
 def _kind(match: re.Match[str]) -> str:

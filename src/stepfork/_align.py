@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._codec import canonical
-from stepfork._document import ENDINGS, Node, kind_of, label_of, walk
+from stepfork._document import ENDINGS, EXCEPTION, FLAGS, Node, kind_of, label_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stepfork.tolerance import Rules
 
 _CONTENT = ("input", *ENDINGS)
-_FLAGS = ("stale", "overridden", "unrecorded")
 
 
 class Pair(NamedTuple):
@@ -39,9 +38,9 @@ class Changed(NamedTuple):
 
     @property
     def ended_otherwise(self) -> bool:
-        """Whether it ended in another way: raised where it had returned, or stopped."""
+        """Whether it ended in another way: raised where it had returned, stopped, or raised something else."""
         old, new = ({key for key in ENDINGS if key in node} for node in (self.pair.old, self.pair.new))
-        return old != new
+        return old != new or any(path[0] in EXCEPTION for path, *_ in self.differences)
 
     @property
     def values(self) -> int:
@@ -194,7 +193,7 @@ def _elsewhere(left: dict[str, Node], right: dict[str, Node], alignment: Alignme
 def _content(node: Node) -> bytes:
     kind = kind_of(node)
     name = "" if kind == "step" else label_of(node).rpartition("#")[0]
-    return canonical([kind, name, {key: node[key] for key in (*_CONTENT, *_FLAGS) if key in node}])
+    return canonical([kind, name, {key: node[key] for key in (*_CONTENT, *FLAGS) if key in node}])
 
 
 def _join(parent: str, label: str) -> str:
@@ -202,8 +201,8 @@ def _join(parent: str, label: str) -> str:
 
 
 def _compare(pair: Pair, rules: Rules | None, alignment: Alignment) -> None:
-    old = {key: pair.old[key] for key in (*_CONTENT, *_FLAGS) if key in pair.old}
-    new = {key: pair.new[key] for key in (*_CONTENT, *_FLAGS) if key in pair.new}
+    old = {key: pair.old[key] for key in (*_CONTENT, *FLAGS) if key in pair.old}
+    new = {key: pair.new[key] for key in (*_CONTENT, *FLAGS) if key in pair.new}
     if canonical(old) == canonical(new):
         return
     from stepfork._compare import compare

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from stepfork._events import CallEnded, CallStarted, Event, ItemYielded, decode_line, encode_line
-from stepfork._journal import blobs_of, load_blob
+from stepfork._journal import load_blob
+from stepfork._paths import blobs_dir
 from stepfork._recording import read_run
 from stepfork._store import ARCHIVE_ENDING
 from stepfork.errors import OptionError, RecordingDamaged
@@ -48,7 +49,7 @@ def archive(path: Path) -> bytes:
 def _stand_alone(path: Path, number: int, line: bytes) -> bytes:
     event = decode_line(line)
     try:
-        _put_in(event, blobs_of(path))
+        _put_in(event, blobs_dir(path))
     except (OSError, ValueError, RecursionError) as error:
         raise RecordingDamaged(
             f"cannot be exported: {path}:{number}",

@@ -86,9 +86,11 @@ class Call(msgspec.Struct, omit_defaults=True, eq=False):
 
     def walk(self) -> Iterator[Call]:
         """Yield this call and all below it, in order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        waiting = [self]
+        while waiting:
+            call = waiting.pop()
+            yield call
+            waiting.extend(reversed(call.children))
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from stepfork import _codec_registry
 from stepfork._codec_fast import is_plain
 from stepfork._codec_read import read
-from stepfork._codec_standin import Opaque, StandInTouched, opaque
+from stepfork._codec_standin import Opaque, opaque
 from stepfork._codec_write import write
 from stepfork._exceptions import bare_exception
 from stepfork._types import Classes, collect_hint_classes, type_name
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Encoded",
     "Opaque",
-    "StandInTouched",
     "canonical",
     "collect_hint_classes",
     "decode",

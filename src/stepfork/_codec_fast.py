@@ -13,38 +13,38 @@ MAX_SIZE = 256 * 2**20
 
 PART_SIZE = 64
 
-_MANY = 10_000
-
 _TEXT, _NUMBER = {str}, {float}
 _LONG = 32
 """From here on a list is first asked whether all its parts are of one type."""
+
+_MANY = 10_000
 
 
 def is_plain(value: object) -> bool:
     """Whether nothing in a value needs a tag, and it is neither too deep nor too large.
 
-    Level by level and with the texts looked at together, which is the fastest way that Python has;
-    a value that contains itself has no last level.
+    Made for speed: one loop over all containers, however they are nested, and one look at all the
+    texts together.
     """
-    level: list[Any] = [[value]]
+    containers: list[Any] = [[value]]
     keys: list[Any] = []
-    texts: list[str] = []
-    room = MAX_SIZE
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for container in level:
-            room -= PART_SIZE * len(container)
-            if room < 0 or not _take(container, keys, texts, below):
-                return False
-        if not below:
-            return _are_keys(keys) and _are_texts(texts, room)
-        if len(below) > _MANY and len({*map(id, below)}) < len(below) // 2:
-            return False  # few containers, reached by ever more ways
-        level = below
-    return False
+    texts: list[Any] = []
+    room, many = MAX_SIZE, _MANY
+    for container in containers:  # grows while it is walked
+        room -= PART_SIZE * len(container)
+        if room < 0 or not _take(container, keys, texts, containers):
+            return False
+        if len(containers) > many:
+            if len({*map(id, containers)}) < many // 2:
+                return False  # few containers, reached by ever more ways
+            many *= 2
+    if keys and not _are_keys(keys):
+        return False
+    text = "".join(texts)
+    return len(text) <= room and _is_unicode(text) and (len(containers) <= MAX_DEPTH or _is_shallow(value))
 
 
-def _take(container: Any, keys: list[Any], texts: list[str], below: list[Any]) -> bool:
+def _take(container: Any, keys: list[Any], texts: list[Any], containers: list[Any]) -> bool:
     """Sort the parts of a dict or list into the lists given; False for a part that needs a tag."""
     if type(container) is dict:
         keys += container
@@ -61,7 +61,7 @@ def _take(container: Any, keys: list[Any], texts: list[str], below: list[Any]) -
         if cls is str:
             texts.append(part)
         elif cls is dict or cls is list:
-            below.append(part)
+            containers.append(part)
         elif cls is int:
             if not LEAST_INT <= part < TOO_LARGE_INT:
                 return False
@@ -73,17 +73,26 @@ def _take(container: Any, keys: list[Any], texts: list[str], below: list[Any]) -
     return True
 
 
+def _is_shallow(value: Any) -> bool:
+    """Whether the containers of a value, known to be plain, are nested less than MAX_DEPTH deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        parts = [
+            part
+            for container in level
+            for part in (container.values() if type(container) is dict else container)
+        ]
+        level = [part for part in parts if type(part) is dict or type(part) is list]
+        if not level:
+            return True
+    return False
+
+
 def _are_keys(keys: list[Any]) -> bool:
-    if not keys:
-        return True
     if {*map(type, keys)} != _TEXT:
         return False
     text = "\n".join(keys)
     return not text.startswith("$") and "\n$" not in text and _is_unicode(text)
-
-
-def _are_texts(texts: list[str], room: int) -> bool:
-    return sum(map(len, texts)) <= room and _is_unicode("".join(texts))
 
 
 def _is_unicode(text: str) -> bool:

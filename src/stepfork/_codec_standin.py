@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from stepfork._types import type_name
-from stepfork.errors import StepforkError
+from stepfork.errors import StandInTouched
 
 if TYPE_CHECKING:
     from stepfork._calls import Plain
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-class StandInTouched(StepforkError, AttributeError):
-    """A value was used that the recording only names: it could not be written, or its class is not loaded."""
-
-    code = "SF307"
 
 
 class Opaque:

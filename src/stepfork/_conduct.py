@@ -5,28 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepfork import _context
 from stepfork._calls import Call, Failure, Outcome, Run
 from stepfork._codec import decode, type_name
 from stepfork._control_flow import is_control_flow
+from stepfork._exceptions import message_of
 from stepfork._extension import ExtensionWriter
 from stepfork._load import Recording, load_recording
 from stepfork._override import Overrides
 from stepfork._paths import project_root
-from stepfork._record import make_redactor
-from stepfork._replay import Replay
+from stepfork._replay_processes import watching_processes
+from stepfork._replay_session import new_session
+from stepfork._replay_stop import comes_of_stop
 from stepfork._replayed import Replayed
 from stepfork._root_call import root_arguments
 from stepfork._settings import Settings, settings
 from stepfork._spec import spec_of
-from stepfork._time_limit import time_limit
+from stepfork._time_limit import LoopLimit, time_limit
 from stepfork.errors import OptionError, ReplayStopped, ReplayTimeout
-from stepfork.tolerance import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+    from stepfork.tolerance import Rule
 
 _QUIET_TURNS = 20
 """Turns of the event loop without a new call after which nothing more is expected from other tasks."""
@@ -55,22 +59,23 @@ class Conductor:
             self.extension = ExtensionWriter(recording.path, recording.run.id, extend)
         self.overrides = Overrides(override, chosen.override)
         self.seconds = chosen.timeout if timeout is None else timeout
-        self.session = Replay(
+        self.session = new_session(
             recording,
+            chosen,
             overrides=self.overrides,
-            redactor=make_redactor(chosen),
-            moved=chosen.moved,
-            tolerance={**_rules_of(chosen), **tolerance},
+            tolerance=tolerance,
             live=live,
             extension=self.extension,
         )
-        self.timed_out = False
+        self.limit = LoopLimit()
         self.value: Any = None
         self.error: BaseException | None = None
         self.spec = spec_of(function)
         self.args, self.kwargs = self._arguments(provided, chosen)
 
-    def _arguments(self, provided: Mapping[str, Any], chosen: Settings) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(
+        self, provided: Mapping[str, Any], chosen: Settings
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         hints = self.spec.hints if self.spec else []
         return root_arguments(
             self.function,
@@ -81,63 +86,89 @@ class Conductor:
 
     @contextlib.contextmanager
     def _on_stage(self) -> Iterator[None]:
-        with _context.opened(self.session), _context.running(self.session.base), _replaying_in_children():
+        session = self.session
+        with watching_processes(session), _context.opened(session), _context.running(session.base):
             try:
-                with time_limit(self.seconds, self._expired):
+                with time_limit(self.seconds, self.limit.expired):
                     yield
-            except ReplayStopped as stopped:
-                self.error = stopped
             except BaseException as error:
-                if isinstance(error, KeyboardInterrupt) or (self.timed_out and isinstance(error, asyncio.CancelledError)):
+                if self._is_for_caller(error):
                     raise
                 self.error = error
             finally:
-                self.session.close()
+                self.limit.lift()
+                session.end(self.value, self.error)
+                session.close()
 
-    def _expired(self) -> None:
-        self.timed_out = True
+    def _is_for_caller(self, error: BaseException) -> bool:
+        """Whether Ctrl-C was pressed, or the task that replays was cancelled, just now."""
+        if isinstance(error, KeyboardInterrupt):
+            return not self.session.was_served(error)
+        return isinstance(error, asyncio.CancelledError) and self.limit.is_cancelled_from_outside()
 
     def play(self) -> Replayed:
         """Run a root in this thread; an async one in an event loop of its own."""
         if self._is_async():
             _refuse_running_loop()
-            with self._on_stage(), asyncio.Runner() as runner:
-                runner.get_loop().set_exception_handler(_without_stops)
-                runner.run(self._awaited())
+            with self._on_stage():
+                self._play_in_loop(self._call)
         else:
             with self._on_stage():
-                self.value = _drawn(self.function(*self.args, **self.kwargs), self._chunks_recorded())
+                result = self._call()
+                if inspect.isawaitable(result) or inspect.isasyncgen(result):
+                    self._play_in_loop(lambda: result)
+                else:
+                    self.value = _drawn(result, self._chunks_recorded())
         return self._result()
 
     async def aplay(self) -> Replayed:
         """Run an async root in the event loop that is running."""
         with self._on_stage():
-            await self._awaited()
+            await self._awaited(self._call)
         return self._result()
 
+    def _call(self) -> Any:
+        return self.function(*self.args, **self.kwargs)
+
+    def _play_in_loop(self, start: Callable[[], Any]) -> None:
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_exception_handler(_without_stops)
+            runner.run(self._awaited(start))
+
     def _is_async(self) -> bool:
-        target = self.function if inspect.isroutine(self.function) else getattr(self.function, "__call__", None)  # noqa: B004
+        target = (
+            self.function if inspect.isroutine(self.function) else getattr(self.function, "__call__", None)  # noqa: B004
+        )
         return (
             inspect.iscoroutinefunction(target)
             or inspect.isasyncgenfunction(target)
             or self.recording.run.root.outcome.shape in ("awaitable", "astream")
         )
 
-    async def _awaited(self) -> None:
+    async def _awaited(self, start: Callable[[], Any]) -> None:
+        self.limit.watch_this_task()
         try:
-            result = self.function(*self.args, **self.kwargs)
+            result = start()
             if inspect.isawaitable(result):
                 result = await result
             if inspect.isasyncgen(result):
                 self.value = await _adrawn(result, self._chunks_recorded())
             else:
                 self.value = _drawn(result, self._chunks_recorded())
-        except BaseException:
+        except ReplayStopped:
             await self._let_others_finish()
             raise
+        except BaseException:
+            self.session.is_ending = not self.session.has_stopped
+            await self._let_others_finish()
+            raise
+        # In the recording these tasks had the time that the tools took; what they did not ask for
+        # before the root ended was not recorded, and is no frontier.
+        self.session.is_ending = not self.session.has_stopped
+        await self._let_others_finish()
 
     async def _let_others_finish(self) -> None:
-        """Let tasks that run beside the one that stopped reach their own end, so that it is always the same."""
+        """Let tasks that run beside the root reach their own end, so that it is always the same."""
         quiet, seen = 0, self.session.calls_made
         while quiet < _QUIET_TURNS and len(asyncio.all_tasks()) > 1:
             await asyncio.sleep(0)
@@ -154,20 +185,21 @@ class Conductor:
         if session.errors:
             raise session.errors[0]
         run = self._run()
-        if not session.frontiers and not self.timed_out:
+        timed_out = self.limit.is_over
+        if not session.frontiers and not timed_out:
             self.overrides.check_used(call.address for call in run.walk() if call.kind != "step")
         return Replayed(
             self.recording,
             run,
             value=self.value,
-            error=self._time_error() if self.timed_out else self.error,
+            error=self._time_error() if timed_out else self.error,
             expected=self.spec.options.expected if self.spec else (),
             frontiers=session.frontiers,
             unused_calls=session.unused,
             facts=session.facts,
             clock=session.clock,
-            rules=session.rules,
-            timed_out=self.timed_out,
+            rules={name: rules for name, rules in session.rules.items() if rules is not None},
+            timed_out=timed_out,
             extended=list(self.extension.calls) if self.extension else [],
             hints=tuple(self.spec.hints) if self.spec else (),
         )
@@ -175,13 +207,16 @@ class Conductor:
     def _time_error(self) -> ReplayTimeout:
         return ReplayTimeout(
             f"the replay of {self.recording.name} took longer than {self.seconds:g} s",
-            ways_on=["replay(..., timeout=SECONDS), or [tool.stepfork] timeout", "look for a loop that waits for a call"],
+            ways_on=[
+                "replay(..., timeout=SECONDS), or [tool.stepfork] timeout",
+                "look for a loop that waits for a call",
+            ],
         )
 
     def _run(self) -> Run:
         recorded = self.recording.run
-        children = self.session.base.call.children
-        root = children[0] if children else _no_call(recorded, self.value)
+        made = self.session.calls
+        root = made[0] if made else _no_call(recorded, self.value)
         return Run(
             id=recorded.id,
             name=recorded.name,
@@ -193,48 +228,24 @@ class Conductor:
         )
 
     def _failure(self, root: Call) -> Failure | None:
+        """Return the failure; an exception that only came of the stop is none, and hides none."""
         error = self.error
-        if error is None or self.session.frontiers or self.timed_out:
-            return self.session.failure
         expected = self.spec.options.expected if self.spec else ()
-        if is_control_flow(error) or isinstance(error, expected):
+        if error is None or self.limit.is_over or is_control_flow(error) or isinstance(error, expected):
+            return self.session.failure
+        if comes_of_stop(error):
             return self.session.failure
         origin = self.session.origin(error, root.address)
-        return Failure("raised", origin, type_name(type(error)), _text_of(error))
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return f"<{type(error).__name__}, whose text cannot be made>"
+        return Failure("raised", origin, type_name(type(error)), message_of(error))
 
 
 def _no_call(recorded: Run, value: Any) -> Call:
     """Stands for the root where the function made no decorated call at all."""
     from stepfork._codec import encode
 
-    return Call("step", recorded.root.name, recorded.root.address, {}, Outcome("returned", encode(value).plain))
-
-
-def _rules_of(chosen: Settings) -> dict[str, Rule]:
-    from stepfork.tolerance import from_text
-
-    return {path: from_text(text) for path, text in chosen.tolerance.items()}
-
-
-@contextlib.contextmanager
-def _replaying_in_children() -> Iterator[None]:
-    """Processes that the agent starts must run no tool either."""
-    before = os.environ.get(_context.REPLAYING)
-    os.environ[_context.REPLAYING] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_context.REPLAYING]
-        else:
-            os.environ[_context.REPLAYING] = before
+    return Call(
+        "step", recorded.root.name, recorded.root.address, {}, Outcome("returned", encode(value).plain)
+    )
 
 
 def _refuse_running_loop() -> None:

@@ -24,7 +24,7 @@ class Answer(Protocol):
     """An outcome that is served instead of executing the call."""
 
     @property
-    def shape(self) -> str:
+    def shape(self) -> Shape:
         """How the outcome reaches the caller."""
 
     @property
@@ -35,7 +35,7 @@ class Answer(Protocol):
         """Return what the call returned, or raise what it raised."""
 
     def items(self) -> Iterator[Any]:
-        """Yield the chunks, then return or raise as the stream did."""
+        """Return the chunks of a stream; ``value`` then ends it."""
 
 
 class Frame(Protocol):
@@ -82,6 +82,9 @@ class Session(Protocol):
 
     def fail(self, reason: str, frame: Any) -> None:
         """The code says that this run is a failed one."""
+
+    def forget(self) -> None:
+        """In a child that was forked: leave everything to the parent."""
 
 
 _frame: ContextVar[Frame | None] = ContextVar("stepfork_frame", default=None)
@@ -171,15 +174,15 @@ def leave(token: Any) -> None:
         _frame.reset(token)
 
 
-def _forget_recordings() -> None:
-    """A forked child must not write into its parent's journal."""
+def _leave_parent() -> None:
+    """A forked child must not write into its parent's journal, nor take answers that its parent misses."""
     global _lock
     _lock = threading.Lock()
     for session in list(_open):
-        if not session.is_replay:
-            session.is_open = False
+        session.forget()
+        if not session.is_replay:  # a replay that is over refuses whatever is still called
             _open.remove(session)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_recordings)
+    os.register_at_fork(after_in_child=_leave_parent)

@@ -30,7 +30,9 @@ Node: TypeAlias = dict[str, Any]
 State: TypeAlias = Literal["recorded failure", "accepted"]
 
 KINDS: tuple[Kind, ...] = ("step", "tool", "model")
-ENDINGS = ("output", "chunks", "raised", "suspended", "message", "closed early", "stopped", "cut off")
+FLAGS = ("stale", "overridden", "unrecorded")
+EXCEPTION = ("raised", "suspended", "message")
+ENDINGS = ("output", "chunks", *EXCEPTION, "closed early", "stopped", "cut off")
 """The entries of a step's node that say how it ended."""
 
 LARGE_BYTES = 65536
@@ -97,7 +99,7 @@ def _ending(run: Run, shown: Callable[[Plain], Plain]) -> Node:
 def _node(call: Call, shown: Callable[[Plain], Plain]) -> Node:
     # The arguments in the order of the signature; what is inside them sorted.
     node: Node = {call.kind: call.label, "input": {name: shown(value) for name, value in call.input.items()}}
-    for flag in ("stale", "overridden", "unrecorded", "repeats"):
+    for flag in (*FLAGS, "repeats"):
         if getattr(call, flag):
             node[flag] = True
     calls = [_node(child, shown) for child in _shown_children(call)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from stepfork._calls import Criterion, Entry, Failure, Kind, Plain, Shape, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FORMAT_VERSION = 1
 
@@ -95,6 +99,30 @@ class FactsFound(msgspec.Struct, tag_field="event", tag="facts"):
 Event: TypeAlias = (
     RunStarted | ExtensionStarted | CallStarted | ItemYielded | CallEnded | RunMarked | RunEnded | FactsFound
 )
+
+def with_values(event: Event, change: Callable[[Plain], Plain]) -> Event:
+    """Return the event with each recorded value replaced by what ``change`` makes of it."""
+    match event:
+        case CallStarted():
+            return structs.replace(event, input={name: change(value) for name, value in event.input.items()})
+        case ItemYielded():
+            return structs.replace(event, value=change(event.value))
+        case CallEnded():
+            return structs.replace(event, value=change(event.value), changes=change(event.changes))
+        case _:
+            return event
+
+
+def with_texts(event: Event, change: Callable[[str], str]) -> Event:
+    """Return the event with each text that came from the agent replaced by what ``change`` makes of it."""
+    match event:
+        case RunMarked():
+            return structs.replace(event, reason=change(event.reason))
+        case RunEnded(failure=Failure() as failure):
+            return structs.replace(event, failure=structs.replace(failure, message=change(failure.message)))
+        case _:
+            return event
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Event)

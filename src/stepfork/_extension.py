@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from stepfork._calls import Call
 from stepfork._events import (
     FORMAT_VERSION,
     CallEnded,
@@ -19,6 +17,12 @@ from stepfork._events import (
     encode_line,
 )
 from stepfork._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from stepfork._calls import Call
 
 
 class ExtensionWriter:
@@ -39,11 +43,12 @@ class ExtensionWriter:
             return any(address == end or address.endswith("/" + end) for end in self._addresses)
         return not answered
 
-    def write(self, call: Call) -> None:
-        """Add one finished call; the file is complete after each."""
+    def write(self, call: Call, changes: dict[str, list[Any]] | None = None) -> None:
+        """Add one finished call and what it changed in place; the file is complete after each."""
         if not self._data:
-            self._data = encode_line(ExtensionStarted(FORMAT_VERSION, self._run_id, __version__, round(time.time(), 3)))
-        self._data += b"".join(map(encode_line, _events_of(call)))
+            header = ExtensionStarted(FORMAT_VERSION, self._run_id, __version__, round(time.time(), 3))
+            self._data = encode_line(header)
+        self._data += b"".join(map(encode_line, _events_of(call, changes)))
         self.calls.append(call.address)
         digest = hashlib.sha256(self._data).hexdigest()[:12]
         target = self._recording.with_name(f"{self._recording.stem}.ext-{digest}.jsonl")
@@ -55,9 +60,9 @@ class ExtensionWriter:
         self._path = target
 
 
-def _events_of(call: Call) -> Iterable[Event]:
+def _events_of(call: Call, changes: dict[str, list[Any]] | None) -> Iterable[Event]:
     outcome = call.outcome
     yield CallStarted(call.address, call.kind, call.input, lossy=call.lossy)
     for item in outcome.items or ():
         yield ItemYielded(call.address, item)
-    yield CallEnded(call.address, outcome.status, outcome.value, outcome.shape, changes=outcome.changes)
+    yield CallEnded(call.address, outcome.status, outcome.value, outcome.shape, changes=changes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
+from stepfork import _context
 from stepfork._context import Answer, Frame, _frame, current_frame, leave, running
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ def begin(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame
     parent = current_frame(may_open_run=spec.kind == "step")
     if parent is None:
         if spec.kind != "step":
+            if _context.child_of_replay:
+                from stepfork._replay_processes import refused
+
+                raise refused(spec.name)
             return None
-        from stepfork._record import open_root
+        from stepfork._open_run import open_root
 
         return open_root(spec, args, kwargs)
     return parent.session.enter(spec, parent, args, kwargs)
@@ -87,7 +92,7 @@ def call_generator(
     if frame is None:
         return (yield from function(*args, **kwargs))
     if frame.answer is not None:
-        return (yield from frame.answer.items())
+        return (yield from _chunks(frame.answer))
     return (yield from _generated(frame, function(*args, **kwargs)))
 
 
@@ -103,18 +108,20 @@ def _served(answer: Answer) -> Any:
         case "awaitable":
             return _served_later(answer)
         case "stream":
-            return answer.items()
+            return _chunks(answer)
         case "astream":
             return _served_chunks(answer)
         case _:
             return answer.value()
 
 
-async def _served_later(answer: Answer) -> Any:
-    if answer.patience is not None:
-        import asyncio
+def _chunks(answer: Answer) -> Generator[Any, Any, Any]:
+    yield from answer.items()
+    return answer.value()
 
-        await asyncio.sleep(answer.patience)
+
+async def _served_later(answer: Answer) -> Any:
+    await _cancellation(answer)
     await _one_turn()
     return answer.value()
 
@@ -123,6 +130,16 @@ async def _served_chunks(answer: Answer) -> AsyncGenerator[Any, Any]:
     for item in answer.items():
         await _one_turn()
         yield item
+    await _cancellation(answer)
+    answer.value()
+
+
+async def _cancellation(answer: Answer) -> None:
+    """Wait for it, where the recorded call ended by it."""
+    if answer.patience is not None:
+        import asyncio
+
+        await asyncio.sleep(answer.patience)
 
 
 @types.coroutine

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepfork._events import Event, encode_line
+from stepfork._paths import blobs_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ class Journal:
             with contextlib.suppress(
                 OSError
             ):  # a file system without locks: the run looks killed while it goes
-                fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, line: bytes) -> None:
         """Append one line with one write."""
@@ -53,16 +54,15 @@ class Journal:
 
     def outsource(self, plain: Plain) -> Plain:
         """Return the value, or a reference to a blob that now holds it where it is large."""
-        return store_blob(blobs_of(self.path), plain, self.blob_bytes)
+        return store_blob(blobs_dir(self.path), plain, self.blob_bytes)
+
+    def discard(self) -> None:
+        """Remove the file of a run that came to nothing."""
+        self.path.unlink()
 
     def close(self) -> None:
         """Close the file; the run no longer counts as going on."""
         os.close(self._descriptor)
-
-
-def blobs_of(path: Path) -> Path:
-    """Return the folder of the large payloads of a journal or recording."""
-    return path.with_suffix(".blobs")
 
 
 def store_blob(folder: Path, plain: Plain, limit: int) -> Plain:
@@ -104,7 +104,7 @@ def is_going_on(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stepfork._calls import Call, Run
+from stepfork._events import ExtensionStarted, decode_line
 from stepfork._paths import extension_paths
 from stepfork._recording import read_extension, read_run
 from stepfork.errors import RecordingMissing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepfork._calls import Call, Run
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,7 @@ class Recording:
     path: Path
     run: Run
     extensions: list[list[Call]]
+    """The calls of each extension, the oldest first: what a newer one holds stands for it."""
 
     @property
     def name(self) -> str:
@@ -32,13 +38,21 @@ def load_recording(path: Path) -> Recording:
     except RecordingMissing:
         raise RecordingMissing(
             f"no recording at {path}",
-            ways_on=["make one from a failed run: stepfork make-test", "the runs that are kept: stepfork runs --failed"],
+            ways_on=[
+                "make one from a failed run: stepfork make-test",
+                "the runs that are kept: stepfork runs --failed",
+            ],
             path=str(path),
         ) from None
-    extensions = []
-    for extension in extension_paths(path):
-        calls = read_extension(extension, run)
+    found = [(read_extension(file, run), file) for file in extension_paths(path)]
+    extensions = [calls for calls, _ in sorted(found, key=lambda pair: _made_at(pair[1]))]
+    for calls in extensions:
         for call in calls:
             call.extended = True
-        extensions.append(calls)
     return Recording(path, run, extensions)
+
+
+def _made_at(extension: Path) -> float:
+    with extension.open("rb") as file:
+        header = decode_line(file.readline())
+    return header.at if isinstance(header, ExtensionStarted) else 0.0

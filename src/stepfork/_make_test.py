@@ -13,14 +13,13 @@ from stepfork._calls import Criterion, Run
 from stepfork._entry import Reach, find_entry
 from stepfork._events import Event, FactsFound, RunMarked, encode_line
 from stepfork._filing import Filing
-from stepfork._journal import blobs_of
 from stepfork._judge import judge_criterion
-from stepfork._paths import recording_path, snapshot_path
+from stepfork._open_run import make_redactor
+from stepfork._paths import blobs_dir, recording_path, snapshot_path
 from stepfork._proof import Prover, Verdict
-from stepfork._record import make_redactor
 from stepfork._recording import read_run
 from stepfork._settings import settings
-from stepfork._test_source import added_to, functions_in, new_file, test_name
+from stepfork._test_source import added_to, functions_in, name_of_test, new_file
 from stepfork._transcribe import transcribe
 from stepfork._weight import what_weighs
 from stepfork.errors import CriterionMet, FailingRun, OptionError, RecordingDamaged, UnsafeName
@@ -147,7 +146,7 @@ class _Place:
 def _free_name(run: Run, root: Path, into: Path | None) -> str:
     folder = into.parent if into else root / "tests"
     taken = functions_in(into) if into and into.exists() else set()
-    first = name = test_name(run)
+    first = name = name_of_test(run)
     number = 2
     while (
         (folder / f"test_{name}.py").exists()
@@ -210,7 +209,7 @@ class _Maker:
         recording = self.place.recording
         self.filing.put(recording, lines)
         for name, data in transcript.blobs.items():
-            self.filing.put(blobs_of(recording) / name, data)
+            self.filing.put(blobs_dir(recording) / name, data)
         self.run = read_run(recording)
         if redactor.found:
             self.notes.append(f"secrets were found and replaced: {', '.join(sorted(redactor.found))}")

@@ -138,7 +138,7 @@ class Shelf:
         return [entry for entry in self._entries if has_redaction(entry.blanked)]
 
     def same(self, request: Request) -> Entry | None:
-        """Return an unused call with the same arguments: as they stand, else but for made ids, else for secrets."""
+        """Return an unused call with the same arguments: to the letter, else but for made ids or secrets."""
         found = self._raw.next(request.raw_key) or self._blanked.next(request.key)
         if found is None and self._redacted:
             unused = (entry for entry in self._redacted if not entry.slot.is_used)
@@ -185,7 +185,7 @@ class Shelf:
 
 
 def _skeleton(plain: Plain) -> Plain:
-    """Leave out what the default tolerance may forgive: the digits of floats, the spelling of JSON in a text."""
+    """Leave out what the default tolerance may forgive: digits of floats, the spelling of JSON in a text."""
     if isinstance(plain, float):
         return "<float>"
     if isinstance(plain, str):

@@ -144,7 +144,9 @@ class Pool:
 
         A polled tool that was asked at all was asked often enough.
         """
-        asked = {(s.parent, s.recorded.name) for s in self._slots.values() if s.is_used and s.recorded.repeats}
+        asked = {
+            (s.parent, s.recorded.name) for s in self._slots.values() if s.is_used and s.recorded.repeats
+        }
         result: list[Call] = []
         inside: set[str] = set()
         for address, slot in self._slots.items():
@@ -175,9 +177,15 @@ class Pool:
     def _renamed(self, request: Request) -> list[Call]:
         if not request.input:
             return []
-        others = (slot for slot in self._slots.values() if slot.newest.name != request.spec.name and not slot.is_used)
+        others = (
+            slot
+            for slot in self._slots.values()
+            if slot.newest.name != request.spec.name and not slot.is_used
+        )
         entries = (Entry(slot, slot.newest, request.spec, self._blank) for slot in others)
-        return [entry.call for entry in entries if entry.raw_key == request.raw_key or entry.key == request.key]
+        return [
+            entry.call for entry in entries if entry.raw_key == request.raw_key or entry.key == request.key
+        ]
 
     def _same_here(self, here: Shelf | None, request: Request) -> Match | None:
         entry = here.same(request) if here else None

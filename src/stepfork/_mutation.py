@@ -39,6 +39,7 @@ Change: TypeAlias = list[Any]
 Path: TypeAlias = list[Any]
 _Parts: TypeAlias = dict[Any, tuple[Any, Any]]
 
+_CONTENT: Final = frozenset({"list", "dict", "$set", "$bytearray"})
 _VERBS: Final = frozenset({"set", "del", "append", "splice", "order", "fill"})
 
 
@@ -76,7 +77,7 @@ def _has_references(plain: Plain) -> bool:
 
 def _can_fill(before: Plain, after: Plain) -> bool:
     before, after = _root(before), _root(after)
-    return not _is_leaf(after) and type(before) is type(after) and tag(before) == tag(after)
+    return not _is_leaf(after) and _form(before) == _form(after)
 
 
 def _root(plain: Plain) -> Plain:
@@ -94,20 +95,24 @@ def _is_leaf(plain: Plain) -> bool:
     return tag(plain) not in (None, "$dict", "$tuple", "$object", "$set", "$bytearray")
 
 
+def _form(plain: Plain) -> str:
+    """Name how a value is compared: a dict is written in two ways, as its keys demand."""
+    name = tag(plain)
+    return type(plain).__name__ if name is None else "dict" if name == "$dict" else name
+
+
 def _compare(before: Plain, after: Plain, path: Path, changes: list[Change]) -> bool:
     """Add what changed at ``path``; False, with nothing added, if another value must be put there."""
-    name = tag(before)
-    if _is_leaf(before) or type(before) is not type(after) or name != tag(after):
+    form = _form(before)
+    if _is_leaf(before) or form != _form(after):
         return False
-    if type(before) is list:
+    if form == "list":
         _compare_lists(before, after, path, changes)
-    elif name is None:
+    elif form == "dict":
         _compare_items(_by_key(before), _by_key(after), path, changes)
-    elif name == "$dict":
-        _compare_items(_by_pair(before[name]), _by_pair(after[name]), path, changes)
-    elif name == "$tuple":
-        return _compare_fixed(_by_place(before[name]), _by_place(after[name]), path, changes)
-    elif name == "$object":
+    elif form == "$tuple":
+        return _compare_fixed(_by_place(before[form]), _by_place(after[form]), path, changes)
+    elif form == "$object":
         return _compare_objects(before, after, path, changes)
     else:
         changes.append(["fill", path, after])
@@ -117,12 +122,16 @@ def _compare(before: Plain, after: Plain, path: Path, changes: list[Change]) -> 
 # Name, key or position -> the step of a path that leads to it, and what stands there.
 
 
-def _by_key(items: dict[str, Plain]) -> _Parts:
-    return {key: (key[1:] if key.startswith("$") else key, part) for key, part in items.items()}
+def _by_key(plain: dict[str, Any]) -> _Parts:
+    if tag(plain) is None:
+        keys = {key: key[1:] if key.startswith("$") else key for key in plain}
+        return {name: (name, plain[key]) for key, name in keys.items()}
+    pairs = plain["$dict"]
+    return {key if type(key) is str else _json(key): (_step_to(key), part) for key, part in pairs}
 
 
-def _by_pair(pairs: list[list[Plain]]) -> _Parts:
-    return {_json(key): (key if type(key) is str else {"key": key}, part) for key, part in pairs}
+def _step_to(key: Plain) -> Plain:
+    return key if type(key) is str else {"key": key}
 
 
 def _by_place(items: list[Plain]) -> _Parts:
@@ -190,9 +199,7 @@ def _is_by_attribute(before: dict[str, Any], after: dict[str, Any]) -> bool:
     if before.get("extra", {}).keys() != after.get("extra", {}).keys():
         return False
     base, now = before.get("base"), after.get("base")
-    return _same(base, now) or (
-        {tag(base), tag(now)} <= {None, "$dict", "$set", "$bytearray"} and tag(base) == tag(now)
-    )
+    return _same(base, now) or (_form(base) == _form(now) and _form(now) in _CONTENT)
 
 
 def _compare_lists(old: list[Plain], new: list[Plain], path: Path, changes: list[Change]) -> None:

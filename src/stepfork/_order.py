@@ -2,47 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
 
-from stepfork._calls import Call, child_address, parent_address
+from stepfork._calls import Call, child_address
 from stepfork._codec import canonical
 
-Span = tuple[int, int]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepfork._calls import Plain
+
+Span: TypeAlias = tuple[int, int]
 
 
-def in_recorded_order(parent: Call, recorded_span: Callable[[Call], Span | None]) -> None:
-    """Sort the calls below ``parent`` that overlapped in the recording as the recording has them.
+def put_in_order(
+    top: Call,
+    spans: Mapping[str, Span],
+    makers: Mapping[int, object],
+    blank: Callable[[Plain], Plain],
+    *,
+    fixed: bool = False,
+) -> dict[str, str]:
+    """Sort and number the calls below ``top``; returns the new address of each that got another one.
 
-    Calls that followed one another then keep the order they take now. Calls that could not be
-    answered are numbered after all others, in the order of their arguments.
+    Calls that overlapped in the recording stand as the recording has them, the others in the order in
+    which they were made. Those that could not be answered come last, by their arguments; so do others
+    that are not in the recording, where different tasks or threads made them. ``fixed``: no call is
+    given another number, since its address stands in a file already.
     """
-    _renumber(parent)
-    children = parent.children
-    swapped = True
-    while swapped:
-        swapped = False
-        for index in range(len(children) - 1):
-            if _belongs_after(children[index], children[index + 1], recorded_span):
-                children[index], children[index + 1] = children[index + 1], children[index]
-                swapped = True
-    for child in children:
-        in_recorded_order(child, recorded_span)
+    order = _Order(spans, makers, blank)
+    order.sort(top)
+    places: dict[str, str] = {}
+    if not fixed:
+        order.number(top, places)
+    return places
 
 
-def _belongs_after(first: Call, second: Call, recorded_span: Callable[[Call], Span | None]) -> bool:
-    if first.unrecorded and second.unrecorded:
-        return first.name == second.name and canonical(first.input) > canonical(second.input)
-    one, two = recorded_span(first), recorded_span(second)
-    if one is None or two is None:
-        return False
-    return two[0] < one[0] <= two[1]
+class _Order:
+    def __init__(
+        self, spans: Mapping[str, Span], makers: Mapping[int, object], blank: Callable[[Plain], Plain]
+    ) -> None:
+        self._spans = spans
+        self._makers = makers
+        self._blank = blank
+        self._keys: dict[int, tuple[str, bytes, bytes]] = {}
+
+    def sort(self, parent: Call) -> None:
+        """Sort what is below a call."""
+        unanswered = [call for call in parent.children if call.unrecorded and call.address not in self._spans]
+        late = {id(call) for call in unanswered}
+        calls: list[Call] = []
+        latest = 0
+        for call in parent.children:
+            if id(call) in late:
+                continue
+            span = self._span(call)
+            start = span[0] if span else 0
+            # In front of the first that must follow; nothing can, where all started earlier.
+            place = len(calls) if start > latest else self._place(call, calls)
+            calls.insert(place, call)
+            latest = max(latest, start)
+        parent.children[:] = [*calls, *sorted(unanswered, key=self._key)]
+        for child in parent.children:
+            self.sort(child)
+
+    def _place(self, call: Call, calls: list[Call]) -> int:
+        return next((at for at, other in enumerate(calls) if self._precedes(call, other)), len(calls))
+
+    def _precedes(self, call: Call, other: Call) -> bool:
+        one, two = self._span(call), self._span(other)
+        if one and two:
+            return one[0] < two[0] <= one[1]
+        if one or two or self._makers.get(id(call)) is self._makers.get(id(other)):
+            return False
+        return self._key(call) < self._key(other)
+
+    def _span(self, call: Call) -> Span | None:
+        return self._spans.get(call.moved_from or call.address)
+
+    def _key(self, call: Call) -> tuple[str, bytes, bytes]:
+        """What a call is sorted by; ids that the code made count only where nothing else differs."""
+        key = self._keys.get(id(call))
+        if key is None:
+            key = call.name, canonical(self._blank(call.input)), canonical(call.input)
+            self._keys[id(call)] = key
+        return key
+
+    def number(self, parent: Call, places: dict[str, str]) -> None:
+        """Number the calls below one that stand at no recorded address, in their order."""
+        new = sorted(
+            (call for call in parent.children if call.address not in self._spans), key=lambda call: call.name
+        )
+        for name, group in groupby(new, key=lambda call: call.name):
+            calls = list(group)
+            for number, call in zip(sorted(map(_number, calls)), calls, strict=True):
+                address = child_address(parent.address, name, number)
+                if address != call.address:
+                    places[call.address] = address
+                    call.address = address
+        for child in parent.children:
+            _follow(child, parent.address, places)
+            self.number(child, places)
 
 
-def _renumber(parent: Call) -> None:
-    unanswered = sorted((call for call in parent.children if call.unrecorded), key=lambda call: call.name)
-    for name, group in groupby(unanswered, key=lambda call: call.name):
-        calls = list(group)
-        numbers = sorted(int(call.address.rpartition("#")[2]) for call in calls)
-        for number, call in zip(numbers, sorted(calls, key=lambda call: canonical(call.input)), strict=True):
-            call.address = child_address(parent_address(call.address), name, number)
+def _follow(call: Call, parent: str, places: dict[str, str]) -> None:
+    """Let the address of a call follow that of its caller."""
+    address = f"{parent}/{call.label}" if parent else call.address
+    if address != call.address:
+        places[call.address] = address
+        call.address = address
+
+
+def _number(call: Call) -> int:
+    return int(call.address.rpartition("#")[2])

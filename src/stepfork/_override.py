@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepfork.errors import UnusedOverride
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 class Overrides:
@@ -37,6 +39,8 @@ class Overrides:
         raise UnusedOverride(
             f"override={{{unused[0]!r}: ...}} was not used: no call of this replay has that address",
             detail=[("near", ", ".join(near) or "none; the replay made no tool or model call")],
-            ways_on=["correct the key: an address, its end (search#2), or a tool's name for its unanswered calls"],
+            ways_on=[
+                "correct the key: an address, its end (search#2), or a tool's name for its unanswered calls"
+            ],
             unused=unused,
         )

@@ -21,7 +21,8 @@ from stepfork._events import (
     RunStarted,
     decode_line,
 )
-from stepfork._journal import blobs_of, is_going_on, load_blob
+from stepfork._journal import is_going_on, load_blob
+from stepfork._paths import blobs_dir
 from stepfork.errors import RecordingDamaged, RecordingMissing, RecordingTooNew
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class _CallReader:
     def _load(self, position: int, value: Plain) -> Plain:
         if type(value) is dict and "$blob" in value:
             try:
-                return load_blob(blobs_of(self.path), value)
+                return load_blob(blobs_dir(self.path), value)
             except (OSError, ValueError, RecursionError) as error:
                 raise _damaged(self.path, position, f"its blob cannot be read: {error}") from None
         return value
@@ -230,7 +231,7 @@ class _RunReader:
             id=self.header.id,
             name=self.header.name,
             root=root,
-            failure=self._failure(),
+            failure=self._failure(root),
             criterion=criteria[-1] if criteria else None,
             entry=self.header.entry,
             started=self.header.at,
@@ -241,11 +242,21 @@ class _RunReader:
             facts=self.facts,
         )
 
-    def _failure(self) -> Failure | None:
+    def _failure(self, root: Call) -> Failure | None:
         if self.ended is not None and self.ended.failure is not None:
             return self.ended.failure
         for mark in reversed(self.marks):
             return Failure(
                 "marked" if mark.call is None else "failed", address=mark.call, message=mark.reason
             )
+        return _failure_of(root) if self.ended is None else None
+
+
+def _failure_of(root: Call) -> Failure | None:
+    """Return the failure of a run that was killed between its root's end and the last line."""
+    outcome = root.outcome
+    if outcome.status != "raised" or not isinstance(outcome.value, dict):
         return None
+    return Failure(
+        "raised", outcome.origin, str(outcome.value.get("$exception", "?")), str(outcome.value.get("message", ""))
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,6 +18,7 @@ __all__ = ["Walk"]
 
 # The text of these is the name of a class: no rule may touch it.
 _NAME_TAGS: Final = frozenset({"$object", "$exception", "$opaque"})
+_TAG: Final = re.compile(r"\$[a-z]+")
 _FIXED_TAGS: Final = frozenset({"$ref", "$enum", "$global"})
 _SCALAR_TAGS: Final = frozenset(
     {"$int", "$float", "$complex", "$datetime", "$date", "$time", "$timedelta", "$decimal", "$uuid"}
@@ -143,7 +145,7 @@ class Walk:
                 items[key] = self._visit(value, labels[key])
         if name in SET_TAGS:
             self._sets.append(items[str(name)])
-        elif name is None:
+        elif name is None or not _TAG.fullmatch(name):
             self._rewrite_keys(items)
 
     def _rewrite_pair(self, pair: list[Any], label: str) -> list[Any]:

@@ -2,94 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from stepfork._alias import Aliases, Facts, pair, rebind
-from stepfork._calls import Call, Failure, Outcome, Plain, Run, child_address
-from stepfork._codec import canonical, decode, decode_exception, encode, encode_exception, type_name
+import msgspec
+
+from stepfork._alias import Aliases, pair, rebind
+from stepfork._calls import Call, Failure, Outcome, child_address
+from stepfork._codec import canonical, decode, decode_exception, encode
 from stepfork._context import AmbiguousFrame
-from stepfork._extension import ExtensionWriter
-from stepfork._control_flow import is_control_flow
-from stepfork._load import Recording
+from stepfork._in_place import changes_of, may_change
 from stepfork._matching import Match, Pool, Request
-from stepfork._mutation import apply
-from stepfork._order import in_recorded_order
-from stepfork._override import Overrides
-from stepfork._redact import Redactor
+from stepfork._mutation_apply import ChangeMisfit, apply
+from stepfork._order import put_in_order
+from stepfork._replay_facts import facts_of
+from stepfork._replay_frame import Frontier, ReplayFrame
+from stepfork._replay_processes import refused
+from stepfork._replay_site import call_site
+from stepfork._replay_stop import is_after_stop
 from stepfork._serve import Injected, Recorded, Stop
-from stepfork._spec import Spec
 from stepfork.errors import AmbiguousReplay, ReplayStopped, StepforkError
 from stepfork.tolerance import Rule, Rules
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
+    from stepfork._alias import Facts
+    from stepfork._calls import Plain
+    from stepfork._extension import ExtensionWriter
+    from stepfork._load import Recording
+    from stepfork._override import Overrides
+    from stepfork._redact import Redactor
+    from stepfork._spec import Spec
 
-@dataclass(frozen=True)
-class Frontier:
-    """A call that the recording could not answer."""
-
-    call: Call
-    why: str
-    nearest: list[Call]
-
-
-@dataclass(slots=True, eq=False)
-class ReplayFrame:
-    """One call of a replay."""
-
-    session: Replay
-    spec: Spec | None
-    call: Call
-    recorded: Call | None = None
-    """The recorded call that stands at this address."""
-    answer: Recorded | Injected | Stop | None = None
-    is_live: bool = False
-    is_kept: bool = False
-    """Run live for an extension."""
-    taken: set[str] = field(default_factory=set)
-
-    def item(self, value: object) -> None:
-        """Note one chunk."""
-        plain = self.session.plain(value)
-        if self.call.outcome.items is None:
-            self.call.outcome.items = []
-        self.call.outcome.items.append(plain)
-
-    def returned(self, value: object, shape: Any) -> None:
-        """Note what the call returned."""
-        self._ended("returned", self.session.plain(value), shape)
-
-    def raised(self, error: BaseException, shape: Any) -> None:
-        """Note what the call raised."""
-        if isinstance(error, ReplayStopped):
-            self._ended("stopped", None, shape)
-        elif is_control_flow(error) and self.session.frontiers:
-            self._ended("cut_off", None, shape)
-        else:
-            plain = self.session.clean(encode_exception(error).plain)
-            self._ended("suspended" if is_control_flow(error) else "raised", plain, shape)
-            self.call.outcome.origin = self.session.origin(error, self.call.address)
-
-    def closed_early(self, shape: Any) -> None:
-        """Note that the consumer left the stream."""
-        self._ended("closed_early", None, shape)
-
-    def _ended(self, status: Any, value: Plain, shape: Any) -> None:
-        items = self.call.outcome.items
-        if shape in ("stream", "astream") and items is None:
-            items = []
-        self.call.outcome = Outcome(status, value, items, shape)
-        self.call.span = (self.call.span[0], self.session.tick())
-        if self.is_kept:
-            self.session.keep(self.call)
+__all__ = ["Frontier", "Replay", "ReplayFrame", "facts_of"]
 
 
 class Replay:
@@ -105,35 +56,57 @@ class Replay:
         redactor: Redactor,
         moved: Mapping[str, str],
         tolerance: Mapping[str, Rule],
+        common_tolerance: Mapping[str, Rule],
         live: frozenset[str] = frozenset(),
         extension: ExtensionWriter | None = None,
+        block: bool = False,
     ) -> None:
         self.recording = recording
         self.is_open = True
+        self.is_ending = False
+        """The root has ended: what still runs beside it is answered, and is no frontier."""
         self.frontiers: list[Frontier] = []
         self.errors: list[StepforkError] = []
         self.failure: Failure | None = None
-        self.rules: dict[str, Rules] = {}
+        self.rules: dict[str, Rules | None] = {}
         self._overrides = overrides
         self._redactor = redactor
         self._moved_classes = moved
         self._tolerance = tolerance
+        self._common_tolerance = common_tolerance
         self._live = live
         self._extension = extension
+        self._is_block = block
         self._id = secrets.token_hex(5)
+        self._process = os.getpid()
         self._lock = threading.RLock()
+        self._over = threading.Event()
         self._ticks = count(1)
         self._last_tick = 0
         self._started = time.time()
-        self._facts, self._made = facts_of(recording.run)
-        self._bindings: dict[str, str] = {}
+        self._makers: dict[int, object] = {}
+        """Of each call the task or thread that made it; held so that no identity is used twice."""
         run = recording.run
+        self._facts, self._made = facts_of(run)
+        self._bindings: dict[str, str] = {}
         self._aliases_then = Aliases(self._facts, clock=(run.started, run.started + max(run.seconds, 1.0)))
         self._aliases_now = Aliases(self._facts, clock=(self._started, float("inf")))
         self._pool = Pool(run.root, recording.extensions, self._aliases_then.blank)
         top = Call("step", "", "", {}, Outcome("returned"))
         outermost = Call("step", "", "", {}, Outcome("returned"), children=[run.root])
-        self.base: Any = ReplayFrame(self, None, top, outermost)
+        self._top = ReplayFrame(self, None, top, outermost)
+        self._block: ReplayFrame | None = self._stand_in_for_root() if block else None
+        self._places: dict[str, str] = {}
+
+    @property
+    def base(self) -> ReplayFrame:
+        """Where calls without a context of their own belong."""
+        return self._block or self._top
+
+    @property
+    def calls(self) -> list[Call]:
+        """The outermost calls that were made: the root alone, but for agents that are no single step."""
+        return self._top.call.children
 
     @property
     def facts(self) -> Facts:
@@ -150,6 +123,16 @@ class Replay:
         """Grows while anything still happens."""
         return self._last_tick
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether some call could not be answered so far."""
+        return bool(self.frontiers)
+
+    @property
+    def unused(self) -> list[Call]:
+        """The recorded calls that the replay did not make."""
+        return self._pool.unused()
+
     def tick(self) -> int:
         """Return the next position in the order of events."""
         self._last_tick = next(self._ticks)
@@ -161,10 +144,12 @@ class Replay:
 
     def clean(self, plain: Plain) -> Plain:
         """Redact as the recorder did; frozen, since the agent may change the live value later."""
-        data = canonical_bytes(plain)
-        return self._redactor.redact(plain) if self._redactor.scan(data) else thaw(data)
+        data = msgspec.json.encode(plain)
+        return self._redactor.redact(plain) if self._redactor.scan(data) else msgspec.json.decode(data)
 
-    def enter(self, spec: Spec, parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ReplayFrame | None:
+    def enter(
+        self, spec: Spec, parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> ReplayFrame | None:
         """Find the answer to a call, or let a step execute again."""
         if isinstance(parent, AmbiguousFrame):
             return self._lost(spec, parent)
@@ -172,58 +157,78 @@ class Replay:
             return None
         arguments = spec.bind(args, kwargs)
         plain = {name: self.plain(value) for name, value in arguments.items()}
+        if not self.is_open:  # first without the lock, which a fork may have left locked
+            return self._too_late(spec, parent, plain)
         with self._lock:
             if not self.is_open:
                 return self._too_late(spec, parent, plain)
+            parent = self._below(parent, spec)
             if spec.kind == "step":
                 return self._step(spec, parent, plain)
             return self._boundary(spec, parent, arguments, plain)
 
     def fail(self, reason: str, frame: Any) -> None:
         """The replayed code calls this run a failed one."""
-        if self.failure is None:
-            self.failure = Failure("failed", address=frame.call.address or self.recording.run.root.address, message=reason)
+        if self.failure is None and not is_after_stop():
+            call = getattr(frame, "call", None)
+            address = (call and call.address) or self.recording.run.root.address
+            self.failure = Failure("failed", address=address, message=reason)
+
+    def forget(self) -> None:
+        """In a forked child: no call is answered."""
+        self.is_open = False
 
     def origin(self, error: BaseException, address: str) -> str:
         """Return where this exception object was first seen in this replay."""
-        seen = error.__dict__.setdefault("_stepfork_seen", (self._id, address))
-        if seen[0] != self._id:
+        seen = error.__dict__.get("_stepfork_seen")
+        if not seen or seen[0] != self._id:
             seen = error.__dict__["_stepfork_seen"] = (self._id, address)
-        return str(seen[1])
+        return self._places.get(seen[1], str(seen[1]))
 
-    def keep(self, call: Call) -> None:
+    def keep(self, frame: ReplayFrame) -> None:
         """Write a call that ran live into the extension."""
-        if self._extension is not None:
-            self._extension.write(call)
+        with self._lock:
+            if self._extension is not None:
+                self._extension.write(frame.call, self.clean(changes_of(frame)))
 
     def close(self) -> None:
         """No call is answered any more; put the calls into their final order."""
         with self._lock:
             self.is_open = False
-            in_recorded_order(self.base.call, self._recorded_span)
+            self._over.set()
+            self._places = put_in_order(
+                self._top.call,
+                self._spans(),
+                self._makers,
+                self._aliases_now.blank,
+                fixed=self._extension is not None,
+            )
+            self._makers.clear()
+            position = {id(call): number for number, call in enumerate(self._top.call.walk())}
+            self.frontiers.sort(key=lambda frontier: position.get(id(frontier.call), len(position)))
+            if self.failure is not None and self.failure.address in self._places:
+                self.failure = msgspec.structs.replace(
+                    self.failure, address=self._places[self.failure.address]
+                )
 
-    def root_frame(self) -> ReplayFrame:
-        """Return a frame that stands where the recorded root stood, for a block that replays."""
-        root = self.recording.run.root
-        call = Call("step", root.name, root.address, root.input, Outcome("unfinished"))
-        self.base.call.children.append(call)
-        return ReplayFrame(self, None, call, root)
+    def end(self, value: object, error: BaseException | None) -> None:
+        """Note how a function ended that is no step itself but stands for the recorded root."""
+        if self._block is None:
+            return
+        if error is None:
+            self._block.returned(value, "value")
+        else:
+            self._block.raised(error, "value")
 
-    @property
-    def unused(self) -> list[Call]:
-        """The recorded calls that the replay did not make."""
-        return self._pool.unused()
-
-    def stop(self, call: Call, why: str, nearest: Iterable[Call] = ()) -> ReplayStopped:
+    def stop(self, call: Call, why: str, look: Callable[[], list[Call]] = list) -> ReplayStopped:
         """Note a frontier; the exception ends the agent, and the note stays when the agent swallows it."""
-        call.outcome = Outcome("stopped")
-        self.frontiers.append(Frontier(call, why, list(nearest)))
+        with self._lock:
+            call.outcome = Outcome("stopped")
+            if self.is_open and not self.is_ending:
+                call.unrecorded = True
+                self.frontiers.append(Frontier(call, why, look))
         return ReplayStopped(f"{call.address}: {why}")
 
-    def _recorded_span(self, call: Call) -> tuple[int, int] | None:
-        return self._spans.get(call.moved_from or call.address)
-
-    @property
     def _spans(self) -> dict[str, tuple[int, int]]:
         spans = {call.address: call.span for call in self.recording.run.walk()}
         end = max((span[1] for span in spans.values()), default=0)
@@ -233,10 +238,36 @@ class Replay:
             end = max((span[1] for span in spans.values()), default=end)
         return spans
 
+    # -- places
+
+    def _stand_in_for_root(self) -> ReplayFrame:
+        root = self.recording.run.root
+        call = Call(root.kind, root.name, root.address, root.input, Outcome("unfinished"))
+        self._top.call.children.append(call)
+        return ReplayFrame(self, None, call, root)
+
+    def _below(self, parent: ReplayFrame, spec: Spec) -> ReplayFrame:
+        """Return the frame that a call stands in: one outside of any step stands where it was recorded."""
+        if parent is not self._top:
+            return parent
+        if self._block is None and spec.kind == "step" and self._is_root(spec):
+            return parent
+        if self._block is None:
+            self._block = self._stand_in_for_root()
+        return self._block
+
+    def _is_root(self, spec: Spec) -> bool:
+        run = self.recording.run
+        return not self.calls and (spec.name == run.root.name or run.entry is not None)
+
     def _lost(self, spec: Spec, parent: AmbiguousFrame) -> ReplayFrame:
         error = AmbiguousReplay(
-            f"{spec.name} was called in a thread without context while {len(parent.sessions)} replays are open",
-            ways_on=["pass the context on: contextvars.copy_context().run(...)", "or run the replays one by one"],
+            f"{spec.name} was called without context, and {len(parent.sessions)} replays are open",
+            detail=[("now", f"{spec.name}(...)   {call_site() or ''}".rstrip())],
+            ways_on=[
+                "pass the context on: contextvars.copy_context().run(...)",
+                "or run the replays one by one",
+            ],
         )
         for session in parent.sessions:
             session.errors.append(error)  # type: ignore[attr-defined]
@@ -244,48 +275,57 @@ class Replay:
         return ReplayFrame(self, spec, call, answer=Stop(ReplayStopped(str(error))))
 
     def _too_late(self, spec: Spec, parent: ReplayFrame, plain: dict[str, Plain]) -> ReplayFrame:
-        call = Call(spec.kind, spec.name, child_address(parent.call.address, spec.name, 1), plain, Outcome("stopped"))
-        return ReplayFrame(self, spec, call, answer=Stop(ReplayStopped(f"{spec.name}: the replay is over")))
+        if self._process != os.getpid():
+            stopped = refused(spec.name)
+        else:
+            stopped = ReplayStopped(
+                f"{spec.name} was called after its replay had ended, and was not executed"
+            )
+        call = Call(
+            spec.kind, spec.name, child_address(parent.call.address, spec.name, 1), plain, Outcome("stopped")
+        )
+        return ReplayFrame(self, spec, call, answer=Stop(stopped))
+
+    # -- steps
 
     def _step(self, spec: Spec, parent: ReplayFrame, plain: dict[str, Plain]) -> ReplayFrame:
         recorded = self._counterpart(spec, parent, plain)
-        address = recorded.address if recorded else self._free_address(spec.name, parent)
         self._learn_rules(spec)
-        call = self._add(spec, parent, address, plain)
-        return ReplayFrame(self, spec, call, recorded)
+        address = recorded.address if recorded else self._new_address(spec.name, parent)
+        return ReplayFrame(self, spec, self._add(spec, parent, address, plain), recorded)
 
     def _counterpart(self, spec: Spec, parent: ReplayFrame, plain: dict[str, Plain]) -> Call | None:
         """Return the recorded sibling with equal input, else the first that is left."""
-        siblings = parent.recorded.children if parent.recorded else []
-        free = [call for call in siblings if call.name == spec.name and call.address not in parent.taken]
-        now = canonical(self._aliases_now.blank(plain))
-        for call in free:
-            if canonical(self._aliases_then.blank({**spec.defaults, **call.input})) == now:
-                return call
-        return free[0] if free else None
+        siblings = parent.siblings(spec, self._aliases_then.blank)
+        entry = siblings.same(Request(spec, parent.call.address, plain, self._aliases_now.blank))
+        slot = entry.slot if entry else siblings.first_unused()
+        if slot is None:
+            return None
+        slot.is_used = True
+        return slot.recorded
 
-    def _free_address(self, name: str, parent: ReplayFrame, after: int = 0) -> str:
-        for number in count(after + 1):
-            address = child_address(parent.call.address, name, number)
-            if address not in parent.taken:
-                return address
-        raise AssertionError("unreachable")  # pragma: no cover
+    def _new_address(self, name: str, parent: ReplayFrame) -> str:
+        highest = parent.numbers.get(name) or self._pool.highest(parent.call.address, name)
+        parent.numbers[name] = highest + 1
+        return child_address(parent.call.address, name, highest + 1)
 
     def _add(self, spec: Spec, parent: ReplayFrame, address: str, plain: dict[str, Plain]) -> Call:
-        parent.taken.add(address)
         now = self.tick()
-        call = Call(spec.kind, spec.name, address, plain, Outcome("unfinished"), span=(now, now), site=call_site())
+        call = Call(
+            spec.kind, spec.name, address, plain, Outcome("unfinished"), span=(now, now), site=call_site()
+        )
         call.repeats = spec.options.repeats
         parent.call.children.append(call)
+        self._makers[id(call)] = _maker()
         return call
 
     def _learn_rules(self, spec: Spec) -> Rules | None:
         if spec.name not in self.rules:
-            merged = {**self._tolerance, **spec.options.tolerance}
-            if not merged:
-                return None
-            self.rules[spec.name] = Rules(merged)
+            merged = {**self._common_tolerance, **spec.options.tolerance, **self._tolerance}
+            self.rules[spec.name] = Rules(merged) if merged else None
         return self.rules[spec.name]
+
+    # -- tools and models
 
     def _boundary(
         self, spec: Spec, parent: ReplayFrame, arguments: Mapping[str, Any], plain: dict[str, Plain]
@@ -294,56 +334,67 @@ class Replay:
         match = self._pool.find(request)
         if match is None and spec.options.repeats:
             again = self._pool.last_used(request)
-            if again is not None:
+            if again is not None and self._has_outcome(again):
                 silent = Call(spec.kind, spec.name, again.address, plain, again.outcome)
                 return ReplayFrame(self, spec, silent, answer=self._recorded(spec, again, silent, arguments))
-        call = self._add(spec, parent, self._address_for(match, spec, parent), plain)
+        here = match is not None and match.how != "moved"
+        address = match.slot.address if match and here else self._new_address(spec.name, parent)
+        call = self._add(spec, parent, address, plain)
         if match is not None:
             self._pool.use(match)
-            call.moved_from = match.slot.address if match.how == "moved" else None
+            call.moved_from = None if here else match.slot.address
             call.drifted = match.how == "drift"
         frame = ReplayFrame(self, spec, call, match and match.call)
         self._decide(frame, match, request, arguments)
         return frame
 
-    def _address_for(self, match: Match | None, spec: Spec, parent: ReplayFrame) -> str:
-        if match is not None and match.how != "moved":
-            return match.slot.address
-        return self._free_address(spec.name, parent, after=self._pool.count(parent.call.address, spec.name))
-
-    def _decide(self, frame: ReplayFrame, match: Match | None, request: Request, arguments: Mapping[str, Any]) -> None:
+    def _decide(
+        self, frame: ReplayFrame, match: Match | None, request: Request, arguments: Mapping[str, Any]
+    ) -> None:
         """Choose among override, live, extension, recorded outcome and frontier."""
         spec, call = request.spec, frame.call
-        known = match is not None and match.call.outcome.status not in ("killed", "unfinished")
-        found, injected = self._overrides.take(call.address, spec.name, answered=known and not is_stale(match))
+        is_stale = match is not None and match.how == "stale"
+        known = match is not None and self._has_outcome(match.call)
+        found, injected = self._overrides.take(call.address, spec.name, answered=known and not is_stale)
         if found:
             call.overridden = True
             call.outcome = Outcome("returned")
-            frame.answer = Injected(injected, shape=match.call.outcome.shape if match else "value")
+            if isinstance(injected, BaseException):  # one object may be injected at several calls
+                injected.__dict__["_stepfork_seen"] = (self._id, call.address)
+            frame.answer = Injected(injected, match.call.outcome.shape if match else "value")
         elif spec.name in self._live:
-            frame.is_live = True
-        elif self._extension is not None and self._extension.wants(call.address, known and not is_stale(match)):
-            frame.is_live = frame.is_kept = call.extended = True
+            self._run_live(frame, arguments)
+        elif self._extension is not None and self._extension.wants(call.address, known and not is_stale):
+            frame.is_kept = call.extended = True
+            self._run_live(frame, arguments)
         elif match is not None and known:
-            call.stale = match.how == "stale"
+            call.stale = is_stale
             call.extended = match.call.extended
             call.outcome = match.call.outcome
-            self._bind_ids(spec, match.call, call)
+            self._bind_ids(match.call, request)
             frame.answer = self._recorded(spec, match.call, call, arguments)
         else:
-            call.unrecorded = match is None
-            why = "it was under way when the recorded process ended" if match else "the recording holds no such call"
-            frame.answer = Stop(self.stop(call, why, self._pool.nearest(request)))
+            why = _UNDER_WAY if match else "the recording holds no such call"
+            frame.answer = Stop(self.stop(call, why, lambda: self._pool.nearest(request)))
 
-    def _bind_ids(self, spec: Spec, recorded: Call, now: Call) -> None:
+    def _has_outcome(self, recorded: Call) -> bool:
+        """Whether there is something to serve; a call that the end of the run cut off never comes back."""
+        status = recorded.outcome.status
+        return status != "killed" and (status != "unfinished" or self.recording.run.ended)
+
+    def _run_live(self, frame: ReplayFrame, arguments: Mapping[str, Any]) -> None:
+        frame.is_live = True
+        if frame.spec is not None:
+            frame.live, frame.before = may_change(frame.spec, arguments, frame.call.input)
+
+    def _bind_ids(self, recorded: Call, request: Request) -> None:
         """Pair the ids that the code made then with those it made now: an outcome may echo them."""
-        then, new = {**spec.defaults, **recorded.input}, now.input
-        if spec.options.match is not None:
-            then, new = ({k: v for k, v in side.items() if k in spec.options.match} for side in (then, new))
-        if canonical(then) != canonical(new) and canonical(self._aliases_then.blank(then)) == canonical(
-            self._aliases_now.blank(new)
-        ):
-            for old, fresh in pair(then, new).items():
+        if not self._made or recorded.input == request.input:
+            return
+        then = {name: recorded.input[name] for name in request.identity if name in recorded.input}
+        now = {name: request.identity[name] for name in then}
+        if canonical(self._aliases_then.blank(then)) == canonical(self._aliases_now.blank(now)):
+            for old, fresh in pair(then, now).items():
                 if old in self._made:
                     self._bindings.setdefault(old, fresh)
 
@@ -351,84 +402,71 @@ class Replay:
         options: dict[str, Any] = {"hints": spec.hints, "aliases": self._moved_classes}
 
         def decoded(plain: Plain) -> Any:
-            return self._guarded(call, lambda: decode(rebind(plain, self._bindings), **options))
+            try:
+                return decode(rebind(plain, self._bindings), **options)
+            except StepforkError as error:
+                self._refuse(error)
 
         def decoded_exception(plain: Plain) -> BaseException:
-            error = self._guarded(call, lambda: decode_exception(rebind(plain, self._bindings), **options))
-            self.origin(error, recorded.address)
+            try:
+                error = decode_exception(rebind(plain, self._bindings), **options)
+            except StepforkError as misfit:
+                self._refuse(misfit)
+            self.origin(error, _origin_now(recorded, call))
+            error.__dict__["_stepfork_served"] = self._id
             return error
 
         def change() -> None:
             for name, changes in (recorded.outcome.changes or {}).items():
                 if name in arguments:
-                    self._guarded(call, lambda name=name, changes=changes: apply(arguments[name], changes, decoded))
+                    try:
+                        apply(arguments[name], changes, decoded)
+                    except ChangeMisfit as misfit:
+                        raise self.stop(
+                            call, f"what it changed in {name} has no place there: {misfit}"
+                        ) from None
 
-        return Recorded(recorded, decoded, decoded_exception, change, lambda why: self.stop(call, why))
+        return Recorded(
+            recorded, decoded, decoded_exception, change, lambda why: self.stop(call, why), self._wait
+        )
 
-    def _guarded(self, call: Call, make: Callable[[], Any]) -> Any:
+    def was_served(self, error: BaseException) -> bool:
+        """Whether this exception came out of the recording, even if it is one such as Ctrl-C."""
+        return error.__dict__.get("_stepfork_served") == self._id
+
+    def _refuse(self, error: StepforkError) -> NoReturn:
         """A recorded value that no longer fits its class must not look like a fault of the agent."""
-        try:
-            return make()
-        except (StepforkError, LookupError) as error:
-            self.errors.append(
-                error
-                if isinstance(error, StepforkError)
-                else StepforkError(f"{call.address} cannot be served: {error}")
-            )
-            raise ReplayStopped(str(error)) from error
+        self.errors.append(error)
+        raise ReplayStopped(str(error)) from error
+
+    def _wait(self, seconds: float) -> None:
+        if not _loop_runs_here():
+            self._over.wait(seconds)
 
 
-def is_stale(match: Match | None) -> bool:
-    """Whether a reply was recorded for another prompt."""
-    return match is not None and match.how == "stale"
+_UNDER_WAY = "it was under way when the recorded process ended"
 
 
-def facts_of(run: Run) -> tuple[Facts, set[str]]:
-    """Return the id-like texts that are facts of this run, and those that its code made.
-
-    Facts stand in the root input, or in an outcome before any call had them as its argument.
-    """
-    from stepfork._alias import tokens
-
-    facts, made = Facts(), set[str]()
-    facts.add(run.root.input)
-    facts.add(run.facts)
-    events: list[tuple[int, bool, Call]] = []
-    for call in run.walk():
-        if call.kind != "step":
-            events += [(call.span[0], True, call), (call.span[1], False, call)]
-    for _, is_start, call in sorted(events, key=lambda event: event[0]):
-        if is_start:
-            made.update(token.text for token in tokens(call.input) if token.text not in facts)
-        else:
-            for part in (call.outcome.value, call.outcome.items, call.outcome.changes):
-                facts.add(part, unless=made)
-    return facts, made
+def _origin_now(recorded: Call, call: Call) -> str:
+    """Return where the recorded exception was first seen, as addresses are now."""
+    origin = recorded.outcome.origin or recorded.address
+    if origin == recorded.address or origin.startswith(f"{recorded.address}/"):
+        return call.address + origin[len(recorded.address) :]
+    return origin
 
 
-def call_site() -> str | None:
-    """Return ``file:line`` of the nearest code on the stack that is neither ours nor a library's plumbing."""
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if not filename.startswith(_OURS) and "asyncio" not in filename and not filename.startswith("<"):
-            return f"{os.path.relpath(filename) if filename.startswith(os.getcwd()) else filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return None
+def _loop_runs_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
-def canonical_bytes(plain: Plain) -> bytes:
-    """Encode without sorting: the order of a dict is part of what an agent may see."""
-    import msgspec
-
-    return msgspec.json.encode(plain)
-
-
-def thaw(data: bytes) -> Plain:
-    """Decode what :func:`canonical_bytes` froze."""
-    import msgspec
-
-    return msgspec.json.decode(data)
-
-
-__all__ = ["Frontier", "Replay", "ReplayFrame", "facts_of", "type_name"]
+def _maker() -> object:
+    """Return the task or the thread that runs here."""
+    if _loop_runs_here():
+        task = asyncio.current_task()
+        if task is not None:
+            return task
+    return threading.current_thread()

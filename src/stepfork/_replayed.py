@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepfork._alias import Facts, tokens
-from stepfork._calls import Call, Outcome, Run
 from stepfork._codec import decode
-from stepfork._load import Recording
-from stepfork._replay import Frontier, facts_of
+from stepfork._replay_facts import facts_of
 from stepfork.errors import StepforkError, UnrecordedCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepfork._calls import Call, Outcome, Run
+    from stepfork._load import Recording
+    from stepfork._replay_frame import Frontier
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +148,13 @@ class Replayed:
         """Return the error that explains the first call without an answer."""
         from stepfork._explain import explain_frontier
 
-        return explain_frontier(self, self.frontiers[0]) if self.frontiers else UnrecordedCall("nothing stopped")
+        return (
+            explain_frontier(self, self.frontiers[0]) if self.frontiers else UnrecordedCall("nothing stopped")
+        )
 
     def __repr__(self) -> str:
-        return f"<replay of {self.recording.name}: {self.outcome.status}, {sum(1 for _ in self.run.walk())} calls>"
+        calls = sum(1 for _ in self.run.walk())
+        return f"<replay of {self.recording.name}: {self.outcome.status}, {calls} calls>"
 
 
 def _day(seconds: float) -> tuple[int, int]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from stepfork import _context
-from stepfork._context import _frame, leave
+from stepfork._context import opened, running
+from stepfork._explain import explain
 from stepfork._load import load_recording
 from stepfork._override import Overrides
 from stepfork._paths import project_root
-from stepfork._record import make_redactor
-from stepfork._replay import Replay
+from stepfork._replay_processes import watching_processes
+from stepfork._replay_session import new_session
 from stepfork._settings import settings
 from stepfork._text import shown_call
-from stepfork.errors import ReplayStopped, StepforkError, UnrecordedCall, UnusedCalls
-from stepfork.tolerance import Rule
+from stepfork.errors import ReplayStopped, StepforkError, UnusedCalls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from stepfork._replay import Replay
+    from stepfork.tolerance import Rule
 
 
 @final
@@ -39,15 +43,11 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         path = Path(recording)
         chosen = settings(project_root(path.parent))
         self._overrides = Overrides(override or {}, chosen.override)
-        self._session = Replay(
-            load_recording(path),
-            overrides=self._overrides,
-            redactor=make_redactor(chosen),
-            moved=chosen.moved,
-            tolerance=tolerance or {},
+        # The block stands where the recorded root stood.
+        self._session: Replay = new_session(
+            load_recording(path), chosen, overrides=self._overrides, tolerance=tolerance or {}, block=True
         )
-        self._opened = _context.opened(self._session)
-        self._token: Any = None
+        self._stack = ExitStack()
 
     @property
     def unused(self) -> list[str]:
@@ -55,20 +55,16 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         return [call.address for call in self._session.unused]
 
     def __enter__(self) -> replaying:
-        self._opened.__enter__()
-        # The block stands where the recorded root stood.
-        frame = self._session.root_frame()
-        self._token = _frame.set(frame)
-        os.environ[_context.REPLAYING] = "1"
+        self._stack.callback(self._session.close)
+        self._stack.enter_context(watching_processes(self._session))
+        self._stack.enter_context(opened(self._session))
+        self._stack.enter_context(running(self._session.base))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        os.environ.pop(_context.REPLAYING, None)
-        leave(self._token)
-        self._session.close()
-        self._opened.__exit__(None, None, None)
+        self._stack.close()
         if error is None or isinstance(error, ReplayStopped):
             problem = self._problem()
             if problem is not None:
@@ -86,19 +82,15 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         session = self._session
         if session.errors:
             return session.errors[0]
+        made = [call for root in session.calls for call in root.walk()]
         if session.frontiers:
-            frontier = session.frontiers[0]
-            return UnrecordedCall(
-                f"unrecorded call at {frontier.call.address}   {session.recording.path}",
-                detail=[("now", shown_call(frontier.call)), *(("recorded", shown_call(c)) for c in frontier.nearest)],
-                address=frontier.call.address,
-            )
-        self._overrides.check_used(call.address for call in session.recording.run.walk())
+            return explain(session.recording.path, made, session.frontiers[0])
+        self._overrides.check_used(call.address for call in made if call.kind != "step")
         unused = session.unused
         if unused:
             return UnusedCalls(
-                f"{len(unused)} recorded call(s) were not made",
-                detail=[("unused", shown_call(call)) for call in unused[:5]],
+                f"{len(unused)} recorded call{' was' if len(unused) == 1 else 's were'} not made",
+                detail=[("unused", f"{shown_call(call)}   {call.address}") for call in unused[:5]],
                 unused=[call.address for call in unused],
             )
         return None

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from stepfork._document import ENDINGS, Node, kind_of
+from stepfork._document import ENDINGS, FLAGS, Node, kind_of
 from stepfork._explain import explain_frontier
 from stepfork._judge import short_type
 from stepfork._text import printable, shown, shown_arguments, shown_file, shown_path
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
     from stepfork._align import Alignment, Changed
     from stepfork._assess import Assessment
+    from stepfork._calls import Plain
     from stepfork._verdict import RowName
 
 _OURS = str(Path(__file__).parent)
+
+_MARKS = (*FLAGS, "closed early", "stopped", "cut off")
+"""Entries of a node that are there or not."""
 
 _ROWS = 60
 """Lines of differences shown in full; the rest is counted."""
@@ -54,7 +58,7 @@ _COLOURS = (
 def coloured(text: str) -> str:
     """Return a report for a terminal: what was accepted red, what is now green."""
     for pattern, code in _COLOURS:
-        text = pattern.sub(lambda match, code=code: f"\033[0;{code}m{match[0]}\033[0m", text)
+        text = pattern.sub(f"\033[0;{code}m\\g<0>\033[0m", text)
     return text
 
 
@@ -180,7 +184,8 @@ def _differences(assessment: Assessment) -> Iterator[str]:
     if alignment is None or alignment.within:
         return
     accepted = assessment.renamed_from or assessment.path
-    yield f"{shown_file(accepted)}: - accepted, + now   ({alignment.summary()})"
+    kept = "recorded" if assessment.case.accepted == "recorded failure" else "accepted"
+    yield f"{shown_file(accepted)}: - {kept}, + now   ({alignment.summary()})"
     lines = list(difference_lines(alignment))
     yield from lines[:_ROWS]
     if len(lines) > _ROWS:
@@ -238,9 +243,9 @@ def _changed(changed: Changed) -> Iterator[str]:
             yield from _text_difference(before, after)
             continue
         if difference.kind != "added":
-            yield f"    - {path}: {shown(before)}"
+            yield f"    - {_entry(path, before)}"
         if difference.kind != "removed":
-            yield f"    + {path}: {shown(after)}"
+            yield f"    + {_entry(path, after)}"
     if changed.truncated:
         yield "    not compared in full: too large, or out of time"
 
@@ -270,7 +275,11 @@ def _ending(node: Node) -> str:
     if "raised" in node or "suspended" in node:
         verb = "raised" if "raised" in node else "suspended"
         return printable(f"{verb} {short_type(node[verb])}: {node.get('message', '')}".rstrip(": "))
-    return ", ".join(f"{key}: {shown(node[key])}" for key in ENDINGS if key in node) or "no output"
+    return ", ".join(_entry(key, node[key]) for key in ENDINGS if key in node) or "no output"
+
+
+def _entry(name: str, value: Plain) -> str:
+    return name if value is True and name in _MARKS else f"{name}: {shown(value)}"
 
 
 def _outcome(outcome: Node) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from stepfork._calls import Call, Plain
 from stepfork.errors import RootArgumentsError
 
-RootArguments = tuple[list[Any], dict[str, Any]]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepfork._calls import Call, Plain
+
+RootArguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def root_arguments(
@@ -18,60 +21,68 @@ def root_arguments(
     """Return positional and keyword arguments for ``function``.
 
     ``provided`` wins over what was recorded. Raises RootArgumentsError where a parameter has
-    neither, or where something recorded has no parameter any more.
+    neither, where something recorded has no parameter any more, or where something provided has none.
     """
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return [], {**{name: decode(value) for name, value in recorded.input.items()}, **provided}
-    unknown = [name for name in provided if name not in parameters and not _takes_any(parameters)]
-    if unknown:
-        raise _misfit(function, recorded, f"it has no parameter {unknown[0]!r}", "leave it out of replay(...)")
     values = {name: decode(value) for name, value in recorded.input.items() if name not in provided}
-    values.update(provided)
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for name, parameter in parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            kwargs.update(values.pop(name, {}))
-            kwargs.update({key: values.pop(key) for key in provided if key in values})
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            args.extend(values.pop(name, ()))
-        elif name in values:
-            _place(parameter, values.pop(name), args, kwargs)
-        elif parameter.default is parameter.empty:
-            way = f"hand it in: replay({recorded.name!r}, {_name(function)}, {name}=...)"
-            raise _misfit(function, recorded, f"its parameter {name!r} was not recorded and has no default", way)
-    if values:
-        gone = ", ".join(map(repr, values))
-        raise _misfit(
-            function, recorded, f"it has no parameter {gone} any more", "record the run again, or accept the argument"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return (), {**values, **provided}
+    return _Fit(function, signature, recorded).arguments(values, dict(provided))
+
+
+class _Fit:
+    def __init__(self, function: Any, signature: inspect.Signature, recorded: Call) -> None:
+        self.function = function
+        self.signature = signature
+        self.recorded = recorded
+
+    def arguments(self, values: dict[str, Any], provided: dict[str, Any]) -> RootArguments:
+        parameters = self.signature.parameters
+        rest = next((p.name for p in parameters.values() if p.kind is p.VAR_KEYWORD), None)
+        further = {name: provided.pop(name) for name in list(provided) if name not in parameters}
+        if further and rest is None:
+            self._refuse_unknown(next(iter(further)))
+        values.update(provided)
+        gone = [name for name in values if name not in parameters]
+        if gone:
+            self._refuse_gone(gone)
+        if rest is not None:
+            values[rest] = {**values.get(rest, {}), **further}
+        self._check_complete(values)
+        bound = inspect.BoundArguments(self.signature, values)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _check_complete(self, values: Mapping[str, Any]) -> None:
+        for name, parameter in self.signature.parameters.items():
+            optional = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            if name not in values and parameter.default is parameter.empty and not optional:
+                raise self._misfit(
+                    f"its parameter {name!r} was not recorded and has no default",
+                    f"hand it in: replay(..., {self._name}, {name}=...)",
+                )
+
+    def _refuse_unknown(self, name: str) -> None:
+        raise self._misfit(
+            f"it has no parameter {name!r}, and replay(...) no such option",
+            "the options are override, live, tolerance and timeout; everything else is an argument",
         )
-    return args, kwargs
 
+    def _refuse_gone(self, names: list[str]) -> None:
+        raise self._misfit(
+            f"it has no parameter {', '.join(map(repr, names))} any more",
+            "keep the parameter, or record the run again",
+        )
 
-def _place(parameter: inspect.Parameter, value: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    if parameter.kind is parameter.KEYWORD_ONLY or kwargs:
-        kwargs[parameter.name] = value
-    else:
-        args.append(value)
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.function, "__qualname__", None) or type(self.function).__name__)
 
-
-def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__qualname__", None) or type(function).__name__)
-
-
-def _misfit(function: Any, recorded: Call, why: str, way_on: str) -> RootArgumentsError:
-    return RootArgumentsError(
-        f"{_name(function)} cannot be called with the recorded arguments: {why}",
-        detail=[("recorded", f"{recorded.name}({', '.join(recorded.input)})"), ("now", _shown_signature(function))],
-        ways_on=[way_on],
-    )
-
-
-def _shown_signature(function: Any) -> str:
-    return f"{_name(function)}{inspect.signature(function)}"
+    def _misfit(self, why: str, way_on: str) -> RootArgumentsError:
+        recorded = f"{self.recorded.name}({', '.join(self.recorded.input)})"
+        return RootArgumentsError(
+            f"{self._name} cannot be called with the recorded arguments: {why}",
+            detail=[("recorded", recorded), ("now", f"{self._name}{self.signature}")],
+            ways_on=[way_on],
+        )

@@ -55,7 +55,7 @@ class run:  # noqa: N801 - used as a statement: ``with stepfork.run("refund"):``
         parent = current_frame(may_open_run=True)
         if parent is not None:
             return parent.session.enter(self._spec, parent, (), self._inputs)
-        from stepfork._record import open_run
+        from stepfork._open_run import open_run
 
         caller = sys._getframe(2).f_code.co_filename
         source = Path(caller) if Path(caller).exists() else None

@@ -231,7 +231,9 @@ def _is_believed(value: bytes, data: bytes, sign: re.Match[bytes], name: str) ->
         is_spaced = b" " in data[sign.end(1) : sign.end()]
         return len(value) >= 4 and not is_code and (is_password or not is_spaced)
     end = sign.end() + len(value)
-    return is_password and len(value) >= 6 and data[end : end + 2].strip(b" .")[:1] in (b"", b"\n", b"\r", b"\\")
+    return (
+        is_password and len(value) >= 6 and data[end : end + 2].strip(b" .")[:1] in (b"", b"\n", b"\r", b"\\")
+    )
 
 
 def _closing(data: bytes, quote: re.Match[bytes]) -> int:

@@ -30,7 +30,7 @@ SHAPES: Final = (
     Shape("anthropic-key", "sk-ant-", r"sk-ant-(?:[a-z]{2,6}[0-9]{2}-)?", _W + "{8,}"),
     Shape("openai-key", "sk-proj- sk-svcacct- sk-admin-", r"sk-(?:proj|svcacct|admin)-", _W + "{8,}"),
     Shape("openrouter-key", "sk-or-v1-", "sk-or-v1-", _W + "{8,}"),
-    Shape("sk-key", "sk-", "sk-", r"(?=[A-Za-z_-]{0,40}[0-9])" + _W + "{16,}", bounded=True),
+    Shape("sk-key", "sk-", "sk-", r"(?=[A-Za-z_-]{0,40}+[0-9])" + _W + "{16,}", bounded=True),
     Shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", "gh[pousr]_", _A + "{20,}"),
     Shape("github-token", "github_pat_", "github_pat_", "[A-Za-z0-9_]{20,}"),
     Shape("gitlab-token", "glpat-", "glpat-", _W + "{16,}"),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stepfork.errors import ReplayStopped
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stepfork._calls import Call, Plain, Shape
+    from stepfork.errors import ReplayStopped
 
 _GRACE = 5.0
 """Seconds, beyond those that the recorded call took, in which the agent may cancel it again."""
@@ -39,7 +38,9 @@ class Recorded:
     def patience(self) -> float | None:
         """Seconds to wait for what ended the recorded call from outside; None: nothing to wait for."""
         outcome = self.call.outcome
-        if outcome.status == "unfinished" or (outcome.status == "suspended" and _is_cancellation(outcome.value)):
+        if outcome.status == "unfinished" or (
+            outcome.status == "suspended" and _is_cancellation(outcome.value)
+        ):
             return self.call.seconds + _GRACE
         return None
 

@@ -112,7 +112,7 @@ def comparable(
 
 @cache
 def _class_beside(snapshot_class: type[Any]) -> type[Any]:
-    """Python asks the right operand of ``snapshot == run`` first if its class is derived from the left one's."""
+    """For ``snapshot == run``: Python asks the right operand first if its class derives from the left's."""
     return type("ComparableReplay", (ComparableReplay, snapshot_class), {"__repr__": Replayed.__repr__})
 
 

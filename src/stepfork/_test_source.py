@@ -24,7 +24,7 @@ _RESERVED = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 """Devices on Windows."""
 
 
-def test_name(run: Run) -> str:
+def name_of_test(run: Run) -> str:
     """Return a name for the test and its files, from what failed."""
     what = ""
     if run.failure is not None:
@@ -52,7 +52,7 @@ def describe(run: Run) -> list[str]:
     else:
         what = failure.message
     recorded = datetime.fromtimestamp(run.started, UTC).date().isoformat()
-    first = f"{harmless(f'{run.name} {what}')}{harmless(place, keep_start=True)}. Recorded {recorded}."
+    first = f"{harmless(f'{run.name} {what}')}{harmless(place, keep_start=True)}. Recorded {recorded}.".lstrip()
     if not run.criterion:
         return [first]
     return [first, "", *(f"Right is: {harmless(text)}." for text in told(run.criterion))]
@@ -82,7 +82,10 @@ def new_file(run: Run, name: str, reach: Reach, *, xfail: bool) -> str:
 
 def functions_in(path: Path) -> set[str]:
     """Return the names of the functions of a file; raises OptionError where it is not Python."""
-    tree = _parsed(path.read_bytes(), path)
+    return _functions(_parsed(path.read_bytes(), path))
+
+
+def _functions(tree: ast.Module) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
@@ -99,7 +102,7 @@ def added_to(data: bytes, run: Run, name: str, reach: Reach, *, xfail: bool, pat
     Raises OptionError where the file is not Python in UTF-8, or has a test of this name.
     """
     tree = _parsed(data, path)
-    if f"test_{name}" in functions_in(path):
+    if f"test_{name}" in _functions(tree):
         raise OptionError(f"{path} has a test_{name} already", ways_on=["give another name: --name NAME"])
     try:
         text = data.decode("utf-8")

@@ -2,22 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepfork.errors import ReplayStopped
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_AGAIN = 1.0
+"""Seconds after which it is tried again, since the code may have swallowed the exception."""
+
+_PATIENCE = 3
+"""How often it may be swallowed before it is raised so fast that no handler keeps up."""
+
+
+class LoopLimit:
+    """What is done when the time is over: code in an event loop is stopped by cancelling its task."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._task: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cancelled = 0
+
+    def watch_this_task(self) -> None:
+        """Let this task be the one that is cancelled."""
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def expired(self) -> bool:
+        """Note that the time is over; true where an exception must stop the code that runs.
+
+        A loop that waits is not to be broken off: it may belong to somebody else, and goes on.
+        """
+        self.is_over = True
+        if self._loop is None or self._task is None or self._loop.is_closed():
+            return True
+        self._loop.call_soon_threadsafe(self._cancel)
+        return asyncio.current_task(self._loop) is not None
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._cancelled += 1
+            self._task.cancel()
+
+    def is_cancelled_from_outside(self) -> bool:
+        """Whether somebody else asked the task to stop."""
+        return self._task is not None and self._task.cancelling() > self._cancelled
+
+    def lift(self) -> None:
+        """The replay is over: take back what was asked of the task."""
+        for _ in range(self._cancelled):
+            if self._task is not None:
+                self._task.uncancel()
+        self._task, self._cancelled = None, 0
+
 
 @contextmanager
-def time_limit(seconds: float, expired: Callable[[], None]) -> Iterator[None]:
-    """Raise ReplayStopped in this thread after ``seconds``; ``expired`` is told first.
+def time_limit(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
+    """Raise ReplayStopped in this thread after ``seconds``.
 
-    In the main thread a signal ends even a blocking call; in another thread, or where there are no
-    such signals, the exception arrives when the interpreter next runs the thread's code.
+    ``expired`` is asked first, each time; where it returns false it has stopped the code itself. In
+    the main thread a signal ends even a blocking call; in another thread, or where there are no such
+    signals, the exception arrives when the interpreter next runs the thread's code.
     """
     if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
         with _by_signal(seconds, expired):
@@ -28,35 +80,61 @@ def time_limit(seconds: float, expired: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _by_signal(seconds: float, expired: Callable[[], None]) -> Iterator[None]:
+def _by_signal(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
+    left, interval = signal.getitimer(signal.ITIMER_REAL)
+    if 0 < left <= seconds:  # somebody else's limit ends this code earlier
+        yield
+        return
+    raised = 0
+    is_over = False
+
     def stop(_signal: int, _frame: Any) -> None:
-        expired()
+        nonlocal raised
+        if is_over or not expired():
+            return
+        raised += 1
+        if raised == _PATIENCE:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         raise ReplayStopped(f"the time limit of {seconds:g} s is over")
 
+    began = time.monotonic()
     previous = signal.signal(signal.SIGALRM, stop)
-    # Repeated, since the first exception may be swallowed by the code that it was to stop.
-    outer = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *outer)
+        while not is_over:
+            try:
+                is_over = True
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except ReplayStopped:  # it came in the very moment of leaving
+                is_over = False
         signal.signal(signal.SIGALRM, previous)
+        if left:
+            rest = max(left - (time.monotonic() - began), 0.001)
+            signal.setitimer(signal.ITIMER_REAL, rest, interval)
 
 
 @contextmanager
-def _by_thread(seconds: float, expired: Callable[[], None]) -> Iterator[None]:
-    target = threading.get_ident()
+def _by_thread(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
+    target = ctypes.c_ulong(threading.get_ident())
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    lock = threading.Lock()
     done = threading.Event()
 
     def watch() -> None:
-        if not done.wait(seconds):
-            expired()
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(target), ctypes.py_object(ReplayStopped))
+        wait = seconds
+        while not done.wait(wait):
+            with lock:
+                if not done.is_set() and expired():
+                    raise_in(target, ctypes.py_object(ReplayStopped))
+            wait = _AGAIN
 
     watcher = threading.Thread(target=watch, name="stepfork-time-limit", daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        done.set()
-        watcher.join()
+        with lock:
+            done.set()
+            raise_in(target, None)  # one that is on its way must not hit what comes after

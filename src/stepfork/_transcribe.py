@@ -18,7 +18,8 @@ from stepfork._events import (
     decode_line,
     encode_line,
 )
-from stepfork._journal import blobs_of, load_blob, store_blob
+from stepfork._journal import load_blob, store_blob
+from stepfork._paths import blobs_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, bl
 
         def copied(plain: Plain) -> Plain:
             if type(plain) is dict and "$blob" in plain:
-                plain = load_blob(blobs_of(journal), plain)
+                plain = load_blob(blobs_dir(journal), plain)
             if main_module is not None:
                 plain = renamed(plain, main_module)
             return store_blob(blobs, redactor.redact(plain), blob_bytes)

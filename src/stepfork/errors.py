@@ -15,6 +15,7 @@ StepforkError
 ├── SnapshotDamaged      SF304  a snapshot that cannot be read, or holds conflict markers
 ├── ClassChanged         SF305  a recorded value no longer fits its class
 ├── UnsafeName           SF306  a name that would leave its folder
+├── StandInTouched       SF307  a value was used that the recording only names
 ├── NotReproduced        SF401  the failure did not come back when the test was proved
 ├── EntryNotFound        SF402  the root function cannot be imported by a test
 ├── CriterionMet         SF403  the recorded run already meets the criterion
@@ -51,6 +52,7 @@ __all__ = [
     "RootArgumentsError",
     "RunNotFound",
     "SnapshotDamaged",
+    "StandInTouched",
     "StepforkError",
     "StillFailing",
     "UnrecordedCall",
@@ -199,6 +201,12 @@ class UnsafeName(StepforkError, ValueError):
     """A name that would put a file outside the folder it belongs in."""
 
     code = "SF306"
+
+
+class StandInTouched(StepforkError, AttributeError):
+    """A value was used that the recording only names: it could not be written, or its class is not loaded."""
+
+    code = "SF307"
 
 
 class NotReproduced(StepforkError):

@@ -29,15 +29,19 @@ class _Station(NamedTuple):
     command: tuple[str, ...]
     code: int
     seen: str
-    lines: int = 12
+    lines: int = 7
 
 
 _TEST = "tests/test_handle_key_error.py"
 _CRASH = _Station("The agent crashes", ("python", "agent.py"), 1, "KeyError: 'amount'", 3)
-_MAKE = _Station("One command makes a test of that run", ("stepfork", "make-test"), 0, "red")
+_MAKE = _Station("One command makes a test of that run", ("stepfork", "make-test"), 0, "red", 12)
 _RED = _Station("It is red, for the recorded reason, offline", ("pytest", "-q"), 1, "StillFailing")
-_CHANGED = _Station("pytest shows what the agent does now", ("pytest", "-q"), 1, "the recorded failure is gone", 30)
-_ACCEPT = _Station("Accepted; the team reviews the snapshot's diff", ("pytest", "-q", "--snapshot-update"), 0, "accepted")
+_CHANGED = _Station(
+    "pytest shows what the agent does now", ("pytest", "-q"), 1, "the recorded failure is gone", 30
+)
+_ACCEPT = _Station(
+    "Accepted; the team reviews the snapshot's diff", ("pytest", "-q", "--snapshot-update"), 0, "accepted"
+)
 _GREEN = _Station("Green from now on", ("pytest", "-q"), 0, "1 passed", 5)
 _RED_AGAIN = _Station("With the bug back it is red again", ("pytest", "-q"), 1, "StillFailing")
 
@@ -50,7 +54,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Walk the whole road on an example, in a scratch folder.",
         allow_abbrev=False,
     )
-    parser.add_argument("--keep", action="store_true", help="leave the scratch folder there, to look around in")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the scratch folder there, to look around in"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,7 +102,16 @@ class _Road:
         show([_coloured(line) for line in _essence(done.stdout, station.lines)])
         if done.returncode == station.code and station.seen in done.stdout:
             return True
-        show([[Span(f"expected exit code {station.code} and {station.seen!r}, got {done.returncode}:", "failed")]])
+        show(
+            [
+                [
+                    Span(
+                        f"expected exit code {station.code} and {station.seen!r}, got {done.returncode}:",
+                        "failed",
+                    )
+                ]
+            ]
+        )
         show([[Span(line)] for line in done.stdout.splitlines()])
         return False
 
@@ -126,7 +141,13 @@ def _environment() -> dict[str, str]:
     """The reader's own: but for settings that would send runs elsewhere, and CI, where nothing is accepted."""
     foreign = ("STEPFORK_", "PYTEST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return kept | {"CI": "", "NO_COLOR": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | {
+        "CI": "",
+        "NO_COLOR": "1",
+        "COLUMNS": "100",
+        "PYTHONIOENCODING": "utf-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def _essence(output: str, limit: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._events import RunMarked, encode_line
 from stepfork._journal import is_going_on
-from stepfork._record import make_redactor
+from stepfork._open_run import make_redactor
 from stepfork._settings import settings
 from stepfork._store import find_run, runs_folder
 from stepfork.cli import _words

@@ -1,0 +1,277 @@
+"""Every cell of the verdict table through real pytest processes: with and without an update, and with CI."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import verdict_project
+from once import once, shared_folder
+from project import Project
+from verdict_project import Seen, Situation
+
+# The table as it stands in the design: what ``pytest`` and ``pytest --snapshot-update`` do.
+ROWS = {
+    "another assertion of the same test failed": ("fail", "refused"),
+    "stops at a frontier before its criterion can be judged": ("fail", "refused"),
+    "shows the recorded failure again, or misses its criterion": ("fail", "refused"),
+    "shows it again, but on stale replies": ("fail", "refused"),
+    "equals the snapshot, drifts, or differs only in names and places of steps": ("pass", "moved addresses"),
+    "ends badly": ("fail", "refused"),
+    "has no snapshot": ("fail", "written"),
+    "stops at a frontier, and the accepted run ended by itself": ("fail", "refused"),
+    "stops at a frontier, and the snapshot is still the recorded failure": ("fail", "accepted"),
+    "stops at another frontier than the accepted one": ("fail", "accepted"),
+    "differs, and ended well": ("fail", "accepted"),
+}
+(OTHER, UNJUDGED, STILL, STALE, SAME, BADLY, MISSING, ENDED_ONCE, GONE_ON, ELSEWHERE, DIFFERENT) = ROWS
+
+COMPARE = "run = replay({recording!r}, {agent})\nassert run == snapshot"
+LEFT_SIDE = "run = replay({recording!r}, {agent})\nassert snapshot == run"
+METHOD = "run = replay({recording!r}, {agent})\nsnapshot.assert_match(run)"
+
+SITUATIONS = (
+    Situation("assert_after", OTHER, "assert 1 == 2|failure is gone", "crash", COMPARE + "\nassert 1 == 2"),
+    Situation("assert_before", OTHER, "assert 1 == 2", "crash", "assert 1 == 2\n" + COMPARE),
+    Situation(
+        "crash_before",
+        OTHER,
+        "ZeroDivisionError",
+        "crash",
+        "run = replay({recording!r}, {agent})\n1 / 0\nassert run == snapshot",
+    ),
+    Situation(
+        "unjudged",
+        UNJUDGED,
+        r"cannot be judged: stopped at refund\(order=\"A-17\", amount=1\)",
+        "deny_then_ask",
+    ),
+    Situation(
+        "still",
+        STILL,
+        r"StillFailing: the recorded failure shows again: KeyError: 'amount' at crash_still#1 \(shop",
+        "crash_still",
+    ),
+    Situation(
+        "still_left", STILL, r"StillFailing: the recorded failure shows again", "crash_still", LEFT_SIDE
+    ),
+    Situation(
+        "still_criterion", STILL, r"StillFailing: .*output is \"denied\", expected \"approved\"", "deny_still"
+    ),
+    Situation("still_failed", STILL, r"StillFailing: .*failed: gave up at give_up#1", "give_up"),
+    Situation("still_renamed", STILL, r"StillFailing", "crash_still", before="still_once"),
+    Situation("no_snapshot_still_failing", STILL, r"StillFailing", "crash_still"),
+    Situation(
+        "stale",
+        STALE,
+        r"cannot be judged offline: the prompt changed; --stepfork-extend makes at least 1 live call",
+        "prompt_only",
+    ),
+    Situation("equal", SAME, "", "crash", accepted=True),
+    Situation("equal_left", SAME, "", "crash", LEFT_SIDE, accepted=True),
+    Situation("equal_method", SAME, "", "crash", METHOD, accepted=True),
+    Situation("drift", SAME, "", "score", accepted=True),
+    Situation("moved", SAME, "", "moved", accepted=True),
+    Situation(
+        "badly",
+        BADLY,
+        r"ended badly: ValueError: a new bug at crash_otherwise#1 \(shop/agent.py:\d+\)",
+        "crash_otherwise",
+    ),
+    Situation(
+        "too_long",
+        BADLY,
+        r"took longer than 0.3 s",
+        "hang",
+        "assert replay({recording!r}, {agent}, timeout=0.3) == snapshot",
+    ),
+    Situation(
+        "nothing",
+        BADLY,
+        r"nothing to compare",
+        "crash",
+        "assert replay('crash', agent.no_call if agent.FIXED else agent.crash) == snapshot",
+    ),
+    Situation(
+        "no_snapshot", MISSING, r"no snapshot at snapshots/tests/test_shop/test_no_snapshot.yaml", "deny"
+    ),
+    Situation("no_snapshot_stopped", MISSING, r"no snapshot at snapshots", "goes_on"),
+    Situation(
+        "renamed",
+        MISSING,
+        r"no snapshot at .*test_renamed.yaml; the same steps are accepted in .*test_old_name.yaml",
+        "crash",
+        before="old_name",
+        accepted=True,
+    ),
+    Situation(
+        "ended_once",
+        ENDED_ONCE,
+        r"the accepted run ended by itself; now the agent stopped at refund\(order=\"A-17\", amount=120\)",
+        "went_on_later",
+        accepted=True,
+    ),
+    Situation(
+        "renamed_ended_once",
+        ENDED_ONCE,
+        r"the accepted run ended by itself",
+        "went_on_later",
+        before="ended_before",
+        accepted=True,
+    ),
+    Situation(
+        "gone_on",
+        GONE_ON,
+        r"the recorded failure is gone; the agent went on to refund\(order=\"A-17\", amount=120\)",
+        "goes_on",
+    ),
+    Situation(
+        "elsewhere",
+        ELSEWHERE,
+        r"(?s)stopped at another call than accepted: refund.*- input.amount: 120\n.*\+ input.amount: 121",
+        "goes_elsewhere",
+        accepted=True,
+    ),
+    Situation(
+        "different",
+        DIFFERENT,
+        r"(?s)behaves differently.*- output.note: \"old\"\n.*\+ output.note: \"new\"",
+        "well",
+    ),
+    Situation("different_left", DIFFERENT, r"behaves differently", "well", LEFT_SIDE),
+    Situation("different_method", DIFFERENT, r"behaves differently", "well", METHOD),
+)
+
+BY_NAME = {situation.name: situation for situation in SITUATIONS}
+WRITTEN = {"refused": False, "moved addresses": False, "written": True, "accepted": True}
+
+
+class Mode(NamedTuple):
+    """How pytest is called."""
+
+    arguments: tuple[str, ...]
+    ci: str
+    writes: bool
+
+
+MODES = {
+    "pytest": Mode((), "", writes=False),
+    "update": Mode(("--snapshot-update",), "", writes=True),
+    "pytest in CI": Mode((), "1", writes=False),
+    "update in CI": Mode(("--snapshot-update",), "true", writes=False),
+    "update in CI, allowed": Mode(("--snapshot-update", "--stepfork-allow-ci"), "1", writes=True),
+    "new only": Mode(("--snapshot-update-new-only",), "0", writes=True),
+}
+CELLS = [(situation.name, mode) for mode in MODES for situation in SITUATIONS]
+
+
+def is_written(situation: Situation, mode: str) -> bool:
+    """Whether the table says that this cell is accepted and its file written."""
+    new_only = "--snapshot-update-new-only" in MODES[mode].arguments
+    return (
+        MODES[mode].writes and WRITTEN[ROWS[situation.row][1]] and (not new_only or situation.row == MISSING)
+    )
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with its recordings and snapshots, before the agents behave as they do now."""
+    folder = shared_folder(tmp_path_factory, "verdict_table")
+    return once(folder / "built", lambda root: verdict_project.build(root, SITUATIONS))
+
+
+@pytest.fixture
+def seen(built: Path, mode: str) -> Seen:
+    """What pytest did in this mode."""
+    root = built.parent / mode.replace(" ", "_").replace(",", "")
+    chosen = MODES[mode]
+    once(root, lambda copy: verdict_project.run_copy(built, copy, *chosen.arguments, env={"CI": chosen.ci}))
+    return verdict_project.seen_at(root)
+
+
+@pytest.mark.parametrize(("name", "mode"), CELLS)
+def test_a_cell_of_the_table_holds(seen: Seen, name: str, mode: str) -> None:
+    """A test passes or fails as its row says, says why, and changes no file but an accepted one (B55, B59)."""
+    situation = BY_NAME[name]
+    check = ROWS[situation.row][0]
+    written = is_written(situation, mode)
+    assert seen.outcomes[name] == ("passed" if written or check == "pass" else "failed"), seen.said[name]
+    before, after = seen.snapshot(name)
+    if written:
+        assert after is not None
+        assert after != before
+    else:
+        rewritten = name == "moved" and MODES[mode].writes and mode != "new only"
+        assert (after != before) == rewritten
+    if seen.outcomes[name] == "failed":
+        assert re.search(situation.message, seen.said[name]), seen.said[name]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_file_is_touched_but_the_accepted_snapshots(seen: Seen, mode: str) -> None:
+    """Recordings, sources and other snapshots are byte for byte the same, and no folder is left behind."""
+    allowed = {
+        f"snapshots/tests/test_shop/test_{name}.yaml"
+        for situation in SITUATIONS
+        if is_written(situation, mode) or (situation.name == "moved" and MODES[mode].writes)
+        for name in (situation.name, situation.before)
+    }
+    changed = {name for name in seen.before | seen.after if seen.before.get(name) != seen.after.get(name)}
+    assert changed <= allowed
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_process_fails_as_long_as_a_test_does(seen: Seen, mode: str) -> None:
+    """Nothing of ours hides pytest's own exit code."""
+    assert seen.code == 1
+    assert "INTERNALERROR" not in seen.out
+
+
+def test_what_was_accepted_is_green_from_then_on(built: Path, tmp_path: Path) -> None:
+    """After an update the accepted tests pass in a process that ends with 0, and say what green means."""
+    once(
+        built.parent / "update",
+        lambda copy: verdict_project.run_copy(built, copy, "--snapshot-update", env={}),
+    )
+    green = [each.name for each in SITUATIONS if is_written(each, "update") or ROWS[each.row][0] == "pass"]
+    nodes = [f"tests/test_shop.py::test_{name}" for name in green]
+    project = Project(tmp_path / "after", {})
+    seen = verdict_project.run_copy(built.parent / "update", project.root, *nodes, env={"CI": "1"})
+    assert set(seen.outcomes.values()) == {"passed"}
+    assert seen.before == seen.after
+    assert seen.code == 0
+    assert seen.out.rstrip().endswith(f"{len(green)} passed (3 guard only part of their run)")
+
+
+def test_an_update_says_aloud_what_it_accepts(built: Path) -> None:
+    """The number of values and calls, the frontier up to which a test guards, and where a snapshot came from."""
+    root = built.parent / "update"
+    once(root, lambda copy: verdict_project.run_copy(built, copy, "--snapshot-update", env={}))
+    out = verdict_project.seen_at(root).out
+    for name, said in {
+        "different": "accepted: 1 value",
+        "gone_on": "accepted: 1 value, 1 call added, another outcome; guards up to refund(order=",
+        "elsewhere": 'accepted: 1 value; guards up to refund(order="A-17", amount=121)',
+        "no_snapshot": "accepted: new snapshot",
+        "renamed": "accepted: new snapshot; taken over from snapshots/tests/test_shop/test_old_name.yaml",
+        "drift": "1 drifted within tolerance",
+        "moved": "1 moved",
+    }.items():
+        assert f"tests/test_shop.py::test_{name}: {said}" in out
+
+
+def test_a_refused_update_says_so(built: Path) -> None:
+    """Somebody who asked for an update is told why the file was left as it was."""
+    root = built.parent / "update"
+    once(root, lambda copy: verdict_project.run_copy(built, copy, "--snapshot-update", env={}))
+    said = verdict_project.seen_at(root).said
+    assert (
+        "--snapshot-update refused: snapshots/tests/test_shop/test_still.yaml is left as it was"
+        in said["still"]
+    )
+    in_ci = built.parent / "update_in_CI"
+    once(in_ci, lambda copy: verdict_project.run_copy(built, copy, "--snapshot-update", env={"CI": "1"}))
+    assert "where CI is set nothing is written" in verdict_project.seen_at(in_ci).said["different"]
