@@ -51,3 +51,12 @@ def corpus() -> Path:
     if CORPUS_REQUIRED:
         pytest.fail(f"{reason}: {CORPUS}")
     pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the figures that tests of real input found."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in getattr(report, "user_properties", ()):
+            if name == "figures" and report.when == "call":
+                terminalreporter.write_sep("-", report.nodeid.rpartition("::")[2])
+                terminalreporter.write_line(text)

@@ -70,7 +70,7 @@ class Project:
         return self
 
     def _stamp(self, path: Path) -> None:
-        """Give each version of a file a second of its own: by that Python knows whether its bytecode is old."""
+        """Give each version of a file a second of its own: by that Python tells whether bytecode is old."""
         self._last_stamp = max(int(time.time()), self._last_stamp + 1)
         os.utime(path, (self._last_stamp, self._last_stamp))
 

@@ -13,7 +13,7 @@ from project import MINIMAL, Project, Result
 # A stranger has pytest and what stepfork needs, not the plug-ins that happen to be installed here.
 STRANGER = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "syrupy,stepfork.pytest_plugin"}
 
-BEGINNING = '''
+BEGINNING = """
     import asyncio
     from pathlib import Path
 
@@ -25,7 +25,7 @@ BEGINNING = '''
     def ran(what):
         with RAN.open("a") as file:
             file.write(f"{what}\\n")
-'''
+"""
 """What every agent starts with: its tools note here that their bodies ran."""
 
 

@@ -198,7 +198,11 @@ def test_another_way_in_may_be_given(shop: Project) -> None:
         (Entry("__main__", "Needy.handle", "scripts/run_it.py"), None, "needs an instance of Needy"),
         (Entry("__main__", "handle", "exits.py"), None, "importing exits raised SystemExit: 3"),
         (Entry("broken", "handle", "broken.py"), None, "No module named 'no_such_thing'"),
-        (Entry("__main__", "handle", "bare.py"), None, "importing bare runs the agent: it calls handle at bare.py:"),
+        (
+            Entry("__main__", "handle", "bare.py"),
+            None,
+            "importing bare runs the agent: it calls handle at bare.py:",
+        ),
         (Entry("swallows", "handle", "swallows.py"), None, "importing swallows runs the agent"),
         (Entry("by_hand", "handle", "by_hand.py"), None, "importing by_hand runs the agent"),
     ],

@@ -356,3 +356,21 @@ def test_ignored_arguments_are_not_in_the_file(tmp_path: Path) -> None:
 
     assert recorded.inputs("query") == [{"sql": "select 1"}]
     assert "NDcxMQ" not in recorded.path.read_text()
+
+
+def test_a_secret_is_known_by_the_name_of_its_parameter(tmp_path: Path) -> None:
+    """``password=`` hides whatever is passed, in the file and in a replay (B43, B44)."""
+
+    @stepfork.tool
+    def login(user: str, password: str) -> str:
+        return f"hello {user}"
+
+    @stepfork.step
+    def agent() -> str:
+        return login("bob", password="tr0ub4dor-xyz")
+
+    recorded = record(tmp_path / "run.jsonl", agent)
+
+    assert "tr0ub4dor" not in recorded.path.read_text()
+    with stepfork.replaying(recorded.path):
+        assert agent() == "hello bob"

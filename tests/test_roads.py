@@ -12,11 +12,11 @@ import pytest
 
 from road import Road
 
-SHOP = '''
+SHOP = """
     @stepfork.tool
     async def lookup_order(order_id, region="us"):
         ran("lookup_order")
-        if region == "us":
+        if region != "eu":
             return {"id": order_id, "total": 120}
         raise LookupError(f"no order {order_id} in {region}")
 
@@ -29,7 +29,7 @@ SHOP = '''
     async def ask(prompt):
         ran("ask")
         return {"action": "refund" if "refund" in prompt else "none"}
-'''
+"""
 
 FLAVOURS = pytest.mark.parametrize(
     "is_async", [pytest.param(False, id="sync"), pytest.param(True, id="async", marks=pytest.mark.slow)]
@@ -44,7 +44,7 @@ def crash(body: str, call: str = 'handle("A-17")') -> str:
 @FLAVOURS
 def test_the_fix_stays_inside_the_recording(tmp_path: Path, is_async: bool) -> None:
     """A fix that asks for nothing new is replayed to its end, and guarded to its end."""
-    agent = '''
+    agent = """
     @stepfork.step
     async def decide(order):
         reply = await ask(f"order {order['id']}: refund?")
@@ -54,7 +54,7 @@ def test_the_fix_stays_inside_the_recording(tmp_path: Path, is_async: bool) -> N
     async def handle(order_id):
         order = await lookup_order(order_id)
         return f"worth {await decide(order)}"
-'''
+"""
     road = Road(tmp_path, crash(agent), is_async=is_async)
     assert "KeyError: 'amount'" in road.record().err
     made = road.make()
@@ -67,7 +67,7 @@ def test_the_fix_stays_inside_the_recording(tmp_path: Path, is_async: bool) -> N
     road.guards(bug, fix, "StillFailing")
 
 
-UNRECORDED = '''
+UNRECORDED = """
     @stepfork.step
     async def decide(order):
         reply = await ask(f"order {order['id']}: refund?")
@@ -77,7 +77,7 @@ UNRECORDED = '''
     async def handle(order_id):
         order = await lookup_order(order_id)
         return await refund(order_id, await decide(order))
-'''
+"""
 
 
 @FLAVOURS
@@ -89,7 +89,9 @@ def test_a_tool_that_was_never_recorded_is_accepted_as_the_end(tmp_path: Path, i
     road.refuses_the_bug("StillFailing")
     bug, fix = 'order["amount"]', 'order["total"]'
     road.change(bug, fix)
-    road.is_red("the recorded failure is gone", "refund(", "--stepfork-extend", "override", "--snapshot-update")
+    road.is_red(
+        "the recorded failure is gone", "refund(", "--stepfork-extend", "override", "--snapshot-update"
+    )
     road.is_accepted("guards up to refund")
     assert "unrecorded: true" in road.project.read(f"snapshots/tests/test_{road.name}/test_{road.name}.yaml")
     road.guards(bug, fix, "StillFailing")
@@ -134,24 +136,24 @@ def test_a_tool_that_was_never_recorded_is_run_once_for_an_extension(tmp_path: P
 @FLAVOURS
 def test_the_bug_was_a_wrong_argument_of_a_tool(tmp_path: Path, is_async: bool) -> None:
     """The corrected call was never made in the recording: it is the frontier, and the old one is unused."""
-    agent = '''
+    agent = """
     @stepfork.step
     async def handle(order_id):
         order = await lookup_order(order_id, region="eu")
         return await refund(order_id, order["total"])
-'''
+"""
     road = Road(tmp_path, crash(agent), is_async=is_async)
     assert "no order A-17 in eu" in road.record().err
     assert road.make()["reason"] == "LookupError: no order A-17 in eu"
     road.refuses_the_bug("StillFailing")
-    bug, fix = 'region="eu"', 'region="us"'
+    bug, fix = 'region="eu"', 'region="asia"'
     road.change(bug, fix)
-    road.is_red("the recorded failure is gone", "region", "eu", "us")
+    road.is_red("the recorded failure is gone", "region", "eu", "asia")
     road.is_accepted("guards up to lookup_order")
     road.guards(bug, fix, "StillFailing")
 
 
-RETRY = '''
+RETRY = """
     CALLS = Path(__file__).parent.parent / "calls.txt"
 
     @stepfork.tool
@@ -165,7 +167,7 @@ RETRY = '''
     @stepfork.step
     async def handle(url):
         return len(await fetch(url))
-'''
+"""
 RETRIED = """\
 try:
         page = await fetch(url)
@@ -183,7 +185,7 @@ def test_the_fix_retries_a_tool_that_raised(tmp_path: Path, is_async: bool) -> N
     road.refuses_the_bug("StillFailing")
     bug, fix = "return len(await fetch(url))", RETRIED
     road.change(bug, fix)
-    road.is_red("the recorded failure is gone", "recorded 1 time", "--stepfork-extend")
+    road.is_red("the recorded failure is gone", "this is call 2", "--stepfork-extend")
     road.is_accepted("guards up to fetch")
     road.project.replace(road.test_file(), ", handle)", ', handle, override={"fetch#2": "12345"})')
     road.is_red("fetch#2")
@@ -208,7 +210,7 @@ def test_the_call_that_raised_is_run_live_by_its_address(tmp_path: Path, is_asyn
 @FLAVOURS
 def test_the_fix_makes_fewer_calls(tmp_path: Path, is_async: bool) -> None:
     """Recorded calls that are no longer made stand in the report, and are gone once that is accepted (B28)."""
-    agent = '''
+    agent = """
     @stepfork.step
     async def handle(order_id):
         order = await lookup_order(order_id)
@@ -216,7 +218,7 @@ def test_the_fix_makes_fewer_calls(tmp_path: Path, is_async: bool) -> None:
         if reply["action"] == "none":
             raise RuntimeError("nothing to do")
         return order["total"]
-'''
+"""
     road = Road(tmp_path, crash(agent), is_async=is_async)
     road.record()
     road.make()

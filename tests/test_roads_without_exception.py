@@ -7,7 +7,7 @@ from pathlib import Path
 from road import Road
 from test_roads import FLAVOURS, crash
 
-DENIED = '''
+DENIED = """
     @stepfork.step
     async def handle(order_id):
         order = await lookup_order(order_id)
@@ -15,7 +15,7 @@ DENIED = '''
         if reply["action"] == "refund" and order["total"] > 1000:
             return {"status": "refunded", "said": await refund(order_id, order["total"])}
         return {"status": "denied"}
-'''
+"""
 
 
 def run_id(road: Road) -> str:
@@ -86,7 +86,7 @@ def test_a_run_marked_from_outside_needs_no_criterion(tmp_path: Path, is_async: 
 @FLAVOURS
 def test_a_changed_prompt_is_judged_after_one_live_run(tmp_path: Path, is_async: bool) -> None:
     """Offline the old replies show the old failure; one live run of the model, and it is green offline."""
-    agent = '''
+    agent = """
     @stepfork.step
     async def handle(order_id):
         order = await lookup_order(order_id)
@@ -94,7 +94,7 @@ def test_a_changed_prompt_is_judged_after_one_live_run(tmp_path: Path, is_async:
         if reply["action"] == "none":
             stepfork.fail("denied an eligible refund")
         return reply["action"]
-'''
+"""
     road = Road(tmp_path, crash(agent), is_async=is_async)
     road.record()
     made = road.make()
@@ -114,7 +114,7 @@ def test_a_changed_prompt_is_judged_after_one_live_run(tmp_path: Path, is_async:
 @FLAVOURS
 def test_a_run_that_was_killed_is_guarded_up_to_that_call(tmp_path: Path, is_async: bool) -> None:
     """A process that SIGKILL ended in a tool has no failure: green up to there, and on with an override."""
-    agent = '''
+    agent = """
     import os
     import signal
 
@@ -127,7 +127,7 @@ def test_a_run_that_was_killed_is_guarded_up_to_that_call(tmp_path: Path, is_asy
     async def handle(order_id):
         order = await lookup_order(order_id)
         return f"charged {await charge(order['total'])}"
-'''
+"""
     road = Road(tmp_path, crash(agent), is_async=is_async)
     assert road.record().code == -9
     run = run_id(road)
@@ -147,7 +147,7 @@ def test_a_run_that_was_killed_is_guarded_up_to_that_call(tmp_path: Path, is_asy
     road.is_red("121")
 
 
-FALLBACK = '''
+FALLBACK = """
     @stepfork.step
     async def decide(order):
         reply = await ask(f"order {order['id']}: refund?")
@@ -160,7 +160,7 @@ FALLBACK = '''
             return await refund(order_id, await decide(order))
         except Exception:
             return "sorry, try again later"
-'''
+"""
 
 
 @FLAVOURS
@@ -197,7 +197,7 @@ def test_an_agent_that_catches_everything_is_marked_from_outside(tmp_path: Path,
 @FLAVOURS
 def test_a_failure_that_does_not_come_back_makes_no_test(tmp_path: Path, is_async: bool) -> None:
     """The message names the call where the replay first parted from the run, and no file is written."""
-    agent = '''
+    agent = """
     SEEN = Path(__file__).parent.parent / "seen.txt"
 
     @stepfork.step
@@ -210,7 +210,7 @@ def test_a_failure_that_does_not_come_back_makes_no_test(tmp_path: Path, is_asyn
         SEEN.touch()
         order = await lookup_order(order_id)
         return await decide(order, is_first)
-'''
+"""
     road = Road(tmp_path, crash(agent), is_async=is_async)
     road.record()
     before = road.project.files()

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from secret_samples import (
@@ -312,6 +312,7 @@ def test_no_text_makes_the_rules_slow(redactor: Redactor, part: str) -> None:
 @given(st.sampled_from([*SHAPES.values(), *FORMS.values()]), TEXTS, TEXTS)
 def test_no_secret_gets_through(secret: str, before: str, after: str) -> None:
     """A planted secret is in none of the bytes, whatever stands around it (B43)."""
+    assume(secret not in before + after)  # glued to another word it may be part of that
     redactor = Redactor(environ=ENVIRON)
     text = f"{before} {secret} {after}"
     in_bytes = redactor.redact({"$bytes": b64(text.encode())})

@@ -13,10 +13,30 @@ from hypothesis import strategies as st
 
 from stepfork._calls import Call, Criterion, Failure, Outcome, Run
 from stepfork._entry import Reach
-from stepfork._test_source import added_to, describe, functions_in, harmless, identifier, name_of_test, new_file
+from stepfork._test_source import (
+    added_to,
+    describe,
+    functions_in,
+    harmless,
+    identifier,
+    name_of_test,
+    new_file,
+)
 from stepfork.errors import OptionError
 
-NASTY = ['"""', 'ends in "', "ends in \\", "C:\\Users\\new", "a\0b", "two\nlines", "{x}", "%s", "'''", "\u202e", ""]
+NASTY = [
+    '"""',
+    'ends in "',
+    "ends in \\",
+    "C:\\Users\\new",
+    "a\0b",
+    "two\nlines",
+    "{x}",
+    "%s",
+    "'''",
+    "\u202e",
+    "",
+]
 TEXTS = st.one_of(st.sampled_from(NASTY), st.text(max_size=200))
 NAMES = st.one_of(st.from_regex(r"[a-z_][a-z0-9_]{0,63}", fullmatch=True), st.just("n" * 64))
 PARTS = st.from_regex(r"[a-z][a-z0-9]{0,29}x", fullmatch=True)

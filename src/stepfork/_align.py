@@ -38,7 +38,7 @@ class Changed(NamedTuple):
 
     @property
     def ended_otherwise(self) -> bool:
-        """Whether it ended in another way: raised where it had returned, stopped, or raised something else."""
+        """Whether it ended in another way: stopped, raised where it had returned, or raised another error."""
         old, new = ({key for key in ENDINGS if key in node} for node in (self.pair.old, self.pair.new))
         return old != new or any(path[0] in EXCEPTION for path, *_ in self.differences)
 

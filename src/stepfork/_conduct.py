@@ -186,7 +186,8 @@ class Conductor:
             raise session.errors[0]
         run = self._run()
         timed_out = self.limit.is_over
-        if not session.frontiers and not timed_out:
+        # An agent that ended with a failure may not have come as far as the call: that is what to tell.
+        if not session.frontiers and not timed_out and run.failure is None:
             self.overrides.check_used(call.address for call in run.walk() if call.kind != "step")
         return Replayed(
             self.recording,

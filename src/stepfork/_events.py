@@ -113,15 +113,20 @@ def with_values(event: Event, change: Callable[[Plain], Plain]) -> Event:
             return event
 
 
-def with_texts(event: Event, change: Callable[[str], str]) -> Event:
-    """Return the event with each text that came from the agent replaced by what ``change`` makes of it."""
+def redacted(event: Event, redact: Callable[[Plain], Plain]) -> Event:
+    """Return the event with all that came from the agent replaced by what ``redact`` makes of it.
+
+    Arguments are handed to it together: the name of a parameter may say that its value is a secret.
+    """
     match event:
+        case CallStarted():
+            return structs.replace(event, input=redact(event.input))
         case RunMarked():
-            return structs.replace(event, reason=change(event.reason))
+            return structs.replace(event, reason=redact(event.reason))
         case RunEnded(failure=Failure() as failure):
-            return structs.replace(event, failure=structs.replace(failure, message=change(failure.message)))
+            return structs.replace(event, failure=structs.replace(failure, message=redact(failure.message)))
         case _:
-            return event
+            return with_values(event, redact)
 
 
 _encoder = msgspec.json.Encoder()

@@ -23,7 +23,7 @@ LONGEST_CHAIN = 10
 
 LONGEST_MESSAGE = 100_000
 
-_SKIPPED = frozenset({"_stepfork_seen", "_stepfork_message", "__notes__"})
+_SKIPPED = frozenset({"_stepfork_seen", "_stepfork_served", "_stepfork_message", "__notes__"})
 _NOT_DATA = frozenset({"obj"})
 """``AttributeError.obj`` is the object that was asked, which may be anything, of any size."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -119,7 +120,8 @@ class Prover:
     def _check(self, verdict: Verdict) -> None:
         recorded = self._recorded_document()
         if self.run.failure is None:
-            if recorded["calls"] == verdict["document"]["calls"]:
+            now = verdict["document"]
+            if recorded["calls"] == now["calls"] or (not self.run.ended and _goes_as_far(recorded, now)):
                 return
             what = "the replay differs from the run"
         else:
@@ -151,7 +153,11 @@ class Prover:
     def _recorded_document(self) -> dict[str, Any]:
         facts, _ = facts_of(self.run)
         clock = (self.run.started, self.run.started + max(self.run.seconds, 1.0))
-        return document(self.run, recording=self.name, state="recorded failure", facts=facts, clock=clock)
+        run = copy.deepcopy(self.run)
+        for call in run.walk():
+            # A call that was killed has no outcome to be replayed.
+            call.unrecorded = call.kind != "step" and call.outcome.status in ("killed", "unfinished")
+        return document(run, recording=self.name, state="recorded failure", facts=facts, clock=clock)
 
     def _not_reproduced(self, what: str, seen: str, hint: str) -> NotReproduced:
         return NotReproduced(
@@ -163,6 +169,12 @@ class Prover:
             ],
             run=self.run.id,
         )
+
+
+def _goes_as_far(killed: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the replay made every call that a killed run had made; it may have gone on."""
+    made = {address: node["input"] for address, node in walk(now["calls"])}
+    return all(made.get(address) == node["input"] for address, node in walk(killed["calls"]))
 
 
 def _first_difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:

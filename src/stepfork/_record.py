@@ -28,7 +28,7 @@ from stepfork._events import (
     RunMarked,
     RunStarted,
     encode_line,
-    with_texts,
+    redacted,
     with_values,
 )
 from stepfork._exceptions import message_of
@@ -264,7 +264,7 @@ class Recorder:
         """Write an event, redacted where its bytes may hold a secret, large values beside the journal."""
         line = encode_line(event)
         if self.redactor.scan(line):
-            event = with_texts(with_values(event, self.redactor.redact), self.redactor.text)
+            event = redacted(event, self.redactor.redact)
             line = encode_line(event)
         if len(line) > self.journal.blob_bytes:
             line = encode_line(with_values(event, self.journal.outsource))

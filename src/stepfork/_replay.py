@@ -156,7 +156,7 @@ class Replay:
         if parent.is_live or (spec.kind == "step" and not self.is_open):
             return None
         arguments = spec.bind(args, kwargs)
-        plain = {name: self.plain(value) for name, value in arguments.items()}
+        plain = self.clean({name: encode(value).plain for name, value in arguments.items()})
         if not self.is_open:  # first without the lock, which a fork may have left locked
             return self._too_late(spec, parent, plain)
         with self._lock:

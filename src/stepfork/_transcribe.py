@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from stepfork._events import (
-    CallEnded,
-    CallStarted,
-    ItemYielded,
-    RunEnded,
-    RunMarked,
-    RunStarted,
-    decode_line,
-    encode_line,
-)
+from stepfork._calls import Failure
+from stepfork._events import RunEnded, RunStarted, decode_line, encode_line, redacted, with_values
 from stepfork._journal import load_blob, store_blob
 from stepfork._paths import blobs_dir
 
@@ -25,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepfork._calls import Entry, Plain
+    from stepfork._events import Event
     from stepfork._redact import Redactor
 
 _MAIN = "__main__"
@@ -49,20 +42,22 @@ def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, bl
     with tempfile.TemporaryDirectory() as folder:
         blobs = Path(folder) / "blobs"
 
-        def copied(plain: Plain) -> Plain:
+        def loaded(plain: Plain) -> Plain:
             if type(plain) is dict and "$blob" in plain:
                 plain = load_blob(blobs_dir(journal), plain)
-            if main_module is not None:
-                plain = renamed(plain, main_module)
-            return store_blob(blobs, redactor.redact(plain), blob_bytes)
+            return plain if main_module is None else renamed(plain, main_module)
 
-        text = b"".join(_copied_line(line, copied, redactor, main_module, blob_bytes) for line in lines)
+        def stored(plain: Plain) -> Plain:
+            return store_blob(blobs, plain, blob_bytes)
+
+        text = b"".join(_copied_line(line, loaded, stored, redactor, main_module, blob_bytes) for line in lines)
         return Transcript(text, {blob.name: blob.read_bytes() for blob in sorted(blobs.glob("*.json"))})
 
 
 def _copied_line(
     line: bytes,
-    copied: Callable[[Plain], Plain],
+    loaded: Callable[[Plain], Plain],
+    stored: Callable[[Plain], Plain],
     redactor: Redactor,
     main_module: str | None,
     blob_bytes: int,
@@ -70,39 +65,20 @@ def _copied_line(
     names_main = main_module is not None and b'"__main__' in line
     if not (names_main or b'"$blob"' in line or len(line) > blob_bytes or redactor.scan(line)):
         return line + b"\n"
-    event = decode_line(line)
-    match event:
-        case CallStarted():
-            event.input = {name: copied(value) for name, value in event.input.items()}
-        case ItemYielded():
-            event.value = copied(event.value)
-        case CallEnded():
-            event.value = copied(event.value)
-            event.changes = copied(event.changes)
-        case RunStarted() | RunMarked() | RunEnded():
-            _copy_frame(event, redactor, main_module)
-        case _:
-            pass
-    return encode_line(event)
+    event = _of_module(with_values(decode_line(line), loaded), main_module)
+    return encode_line(with_values(redacted(event, redactor.redact), stored))
 
 
-def _copy_frame(
-    event: RunStarted | RunMarked | RunEnded, redactor: Redactor, main_module: str | None
-) -> None:
+def _of_module(event: Event, main_module: str | None) -> Event:
+    """Name the module that was ``__main__`` where the frame of the run names it."""
     match event:
         case RunStarted():
             event.entry = _entry_of_module(event.entry, main_module)
-        case RunMarked():
-            event.reason = redactor.redact(event.reason)
-        case RunEnded() if event.failure is not None:
-            kind = event.failure.type
-            event.failure = msgspec.structs.replace(
-                event.failure,
-                message=redactor.redact(event.failure.message),
-                type=_class_name(kind, main_module) if kind and main_module else kind,
-            )
+        case RunEnded(failure=Failure(type=str() as kind) as failure) if main_module is not None:
+            event.failure = msgspec.structs.replace(failure, type=_class_name(kind, main_module))
         case _:
             pass
+    return event
 
 
 def _entry_of_module(entry: Entry | None, main_module: str | None) -> Entry | None:

@@ -1,4 +1,4 @@
-"""The road of real runs: recorded, marked as failed, made into tests, replayed, fixed, accepted, broken again."""
+"""The road of real runs: recorded, marked as failed, made into tests, replayed, fixed, accepted, broken."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def crashes(corpus: Path) -> list[Case]:
 
 
 def wrong_writes(corpus: Path, cases: Iterable[Case]) -> dict[str, tuple[Action, Action | None]]:
-    """Return, by the name of a run, the write call that is not among the reference actions, and the one that is."""
+    """Return, by the name of a run, the write call that no reference action is, and the one that is."""
     by_source = {case.source: case for case in cases}
     steps = json.loads((corpus / "taubench-derived-failure-steps.json").read_text("utf-8"))
     found = {}
@@ -128,7 +128,9 @@ class Road:
         shares = [commands[first::WORKERS] for first in range(WORKERS)]
         with ThreadPoolExecutor(WORKERS) as pool:
             made = list(pool.map(self.stepfork, shares))
-        return {names[first + WORKERS * n]: one for first in range(WORKERS) for n, one in enumerate(made[first])}
+        return {
+            names[first + WORKERS * n]: one for first in range(WORKERS) for n, one in enumerate(made[first])
+        }
 
     def stepfork(self, commands: Sequence[Sequence[str]]) -> list[Made]:
         """Run many commands in one process."""
@@ -138,16 +140,20 @@ class Road:
         )
         return [Made(*json.loads(line)) for line in done.out.splitlines()]
 
-    def check_replays(self, entry: str, cases: Sequence[Case], hash_seed: int) -> list[dict[str, Any]]:
-        """Replay outside pytest, in a fresh process, and return what was the same as recorded."""
-        pairs = [
-            f"tests/recordings/{case.name}.jsonl" + (f"={case.source}" if case.recorded["traj"] else "")
-            for case in cases
-        ]
+    def recordings(self) -> dict[str, Path]:
+        """Return the recordings of the tests by the name of the run."""
+        return {case.name: self.project.root / f"tests/recordings/{case.name}.jsonl" for case in self.cases}
+
+    def check_replays(
+        self, entry: str, recordings: dict[str, Path], hash_seed: int
+    ) -> dict[str, dict[str, Any]]:
+        """Replay outside pytest, in a fresh process; return for each run what was the same as recorded."""
+        sources = {case.name: case.source for case in self.cases if case.recorded["traj"]}
+        pairs = [f"{path}={sources.get(name, '')}" for name, path in recordings.items()]
         script = str(HERE / "check_replays.py")
         env = {"PYTHONHASHSEED": str(hash_seed)}
         done = _checked(self.project.run("python", "-P", script, entry, *pairs, env=env, timeout=600))
-        return [json.loads(line) for line in done.out.splitlines()]
+        return dict(zip(recordings, map(json.loads, done.out.splitlines()), strict=True))
 
     def pytest(self, *arguments: str) -> Session:
         """Run the project's tests in a fresh process."""
@@ -162,7 +168,7 @@ class Road:
         return Session(done, {row["test"].rpartition("::test_")[2]: row for row in rows})
 
     def put_right(self, instead: dict[str, tuple[Action, Action | None]]) -> None:
-        """Fix the agent: between model and tools, take the right action where the model names the wrong one."""
+        """Fix the agent: between model and tools, the right action takes the place of the wrong one."""
         self.project.replace("tau/policy.py", "= {}", f"= {instead!r}")
 
     def put_wrong_again(self) -> None:
@@ -196,6 +202,12 @@ class Session(NamedTuple):
     def verdicts(self) -> dict[str, str]:
         """Return the row of the verdict's table for each run."""
         return {name: str(row["verdict"]) for name, row in self.rows.items()}
+
+
+def is_exact(row: dict[str, Any]) -> bool:
+    """Whether a replay made the recorded calls, in order, each with its input and outcome, and no other."""
+    same_number = row["exact"] == row["calls"] == row["made"]
+    return same_number and row["same_order"] and not (row["stopped"] or row["stale"] or row["unused"])
 
 
 def _checked(result: Result) -> Result:

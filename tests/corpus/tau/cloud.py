@@ -1,8 +1,9 @@
-"""Exceptions built like those of a cloud SDK: made from keyword arguments, with the exception at hand on them."""
+"""Exceptions built like those of a cloud SDK: from keyword arguments, with the exception at hand on them."""
 
 from __future__ import annotations
 
 import sys
+from types import TracebackType
 
 
 class ProtocolError(Exception):
@@ -14,7 +15,8 @@ class CloudError(Exception):
 
     def __init__(self, message: object, *args: object, **kwargs: object) -> None:
         self.inner_exception = kwargs.get("error")
-        kind, value, self.exc_traceback = sys.exc_info()
+        kind, value, traceback = sys.exc_info()
+        self.exc_traceback: TracebackType | None = traceback
         self.exc_type = kind or type(self.inner_exception)
         self.exc_value = value
         self.exc_msg = f"{message}, {self.exc_type.__name__}: {self.exc_value}"
