@@ -33,7 +33,9 @@ def record(path: Path, agent: Callable[..., Any], **inputs: Any) -> Any:
         return asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
-def rerun(path: Path, now: Callable[..., Any], before: Callable[..., Any] | None = None, **options: Any) -> Replayed:
+def rerun(
+    path: Path, now: Callable[..., Any], before: Callable[..., Any] | None = None, **options: Any
+) -> Replayed:
     """Record ``before`` (else ``now`` itself) and replay ``now`` against it."""
     record(path, before or now)
     return stepfork.replay(path, now, **options)

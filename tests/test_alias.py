@@ -343,3 +343,24 @@ def test_the_folder_of_temporary_files_is_known_whatever_it_is(tmp_path: Path) -
     inside = Path(tempfile.gettempdir()) / "tmpq1w2e3r4" / "out.txt"
 
     assert fresh().blank(str(inside)) == "<path>/out.txt"
+
+
+def test_a_text_of_facts_comes_back_as_it_is_however_often() -> None:
+    """A conversation is looked at once for each call that repeats it."""
+    facts = Facts()
+    facts.add("order 6f9619ff-8b86-4d01-b42d-00cf4fc964ff")
+    aliases = Aliases(facts)
+    text = "refund 6f9619ff-8b86-4d01-b42d-00cf4fc964ff, made 1b4e28ba-2fa1-41d2-883f-0016d3cca427"
+    plain = ["refund 6f9619ff-8b86-4d01-b42d-00cf4fc964ff", text]
+    for _ in range(2):
+        assert aliases.blank(plain[0]) is plain[0]
+        assert aliases.number(plain)[1] == text.replace("1b4e28ba-2fa1-41d2-883f-0016d3cca427", "<uuid:1>")
+
+
+def test_a_time_that_the_clock_reaches_later_is_aliased_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was no time of this run at first sight may become one."""
+    aliases = Aliases(Facts(), clock=(1_800_000_000.0, float("inf")))
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_010.0)
+    assert aliases.blank("at 1800000100") == "at 1800000100"
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_200.0)
+    assert aliases.blank("at 1800000100") == "at <epoch>"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 
 from documents import document_of, raised, returned, roots, step, tool
+from stepfork import _compare
 from stepfork._align import Alignment, align, keep_drifted
 from stepfork._calls import Call, Outcome
+from stepfork._compare import Comparison
 from stepfork._document import walk
 from stepfork._report import coloured, difference_lines
 from stepfork.tolerance import Rules, approx
@@ -25,6 +27,7 @@ def lines(alignment: Alignment) -> list[str]:
     return list(difference_lines(alignment))
 
 
+@settings(max_examples=40)
 @given(root=roots())
 def test_a_run_is_aligned_with_itself(root: Call) -> None:
     """Equal documents have no difference of any kind."""
@@ -34,6 +37,7 @@ def test_a_run_is_aligned_with_itself(root: Call) -> None:
     assert (alignment.moved, alignment.drift, alignment.summary(), lines(alignment)) == ([], 0, "", [])
 
 
+@settings(max_examples=40)
 @given(old=roots(), new=roots())
 def test_no_difference_between_two_runs_is_lost(old: Call, new: Call) -> None:
     """What is found to be the same is the same, whatever the two runs are."""
@@ -181,17 +185,12 @@ def test_a_move_of_the_frontier_alone_is_no_other_outcome() -> None:
     assert between(stopped("plan#1"), stopped("plan_better#1")).within
 
 
-def test_a_value_that_was_not_compared_in_full_is_not_called_equal() -> None:
-    """Beyond the budget the report says so."""
-
-    def deep(leaf: Any) -> Call:
-        for _ in range(3000):
-            leaf = [leaf]
-        return Call("tool", "look", "look#1", {"tree": leaf}, returned())
-
-    old, new = ({"calls": [{"tool": "look#1", "input": deep(leaf).input}], "outcome": {}} for leaf in (1, 2))
-    alignment = align(old, new)
+def test_a_value_that_was_not_compared_in_full_is_not_called_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the time was up before a difference was found, the report says so."""
+    monkeypatch.setattr(_compare, "compare", lambda *_: Comparison([], [], {}, truncated=True))
+    alignment = between(step("handle#1", n=1), step("handle#1", n=2))
     assert not alignment.within
+    assert lines(alignment) == ["  handle#1", "    not compared in full: too large, or out of time"]
 
 
 def test_long_text_is_shown_line_by_line() -> None:

@@ -14,7 +14,7 @@ REPR_ARGUMENTS = "retail_task74_preconditions"
 
 
 def test_real_runs_go_from_failure_to_a_guarded_fix_and_back(project: Project, corpus: Path) -> None:
-    """A failed run of a real agent is red, its fix is shown, accepted and guarded; nothing runs live (B27)."""
+    """A failed run of a real agent is red, its fix is shown, accepted and guarded; nothing is live (B27)."""
     chosen = {FIXED_AT_A_FRONTIER, FIXED_WITHIN_THE_RECORDING, PASSED}
     cases = [case for case in real_runs(corpus) if case.name in chosen]
     failed = chosen - {PASSED}

@@ -11,11 +11,13 @@ from stepfork.errors import OptionError
 
 
 def a_run(*calls: Call) -> Run:
+    """Return a run that denied what it was asked for."""
     root = Call("step", "handle", "handle#1", {}, Outcome("returned", {"status": "denied"}), list(calls))
     return Run("0", "handle", root)
 
 
 def refund(number: int, order_id: str, amount: object = 1) -> Call:
+    """Return one call of a tool."""
     return Call(
         "tool",
         "refund",

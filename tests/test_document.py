@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from documents import document_of, model, raised, returned, roots, step, tool
 from stepfork._alias import Facts
@@ -146,6 +146,7 @@ def test_a_conversation_is_not_repeated() -> None:
     assert expanded(shortened(full)) == full
 
 
+@settings(max_examples=50)
 @given(root=roots())
 def test_shortening_loses_nothing(root: Call) -> None:
     """What is left out because the call before has it comes back in full."""

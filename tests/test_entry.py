@@ -123,6 +123,7 @@ def _in_nobodys_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def reached(shop: Project, entry: Entry | None, given: str | None = None) -> Reach:
+    """Look for the root; the agent must not run, and nothing be recorded."""
     recorded = {"order_id": "A-17", "key": "x"}
     root = Call("step", "handle", "handle#1", recorded, Outcome("returned"))
     try:
@@ -175,7 +176,7 @@ def test_what_was_not_recorded_and_has_no_default_is_named(shop: Project) -> Non
 
 
 def test_another_way_in_may_be_given(shop: Project) -> None:
-    """A plain function that calls the agent; what the script defined is found in its own module all the same."""
+    """A plain function that calls the agent; what the script defined is found by its own file."""
     entry = Entry("__main__", "Needy.handle", "scripts/run_it.py")
     found = reached(shop, entry, "shop.__main__:plain")
     assert (found.module, found.expression, found.main_module) == (

@@ -230,10 +230,11 @@ def test_an_exception_with_a_part_that_cannot_be_written_keeps_the_rest() -> Non
     assert decode_exception(plain).left == 1  # type: ignore[attr-defined]
 
 
-def test_the_mark_of_the_recorder_is_not_recorded() -> None:
-    """Stepfork notes on an exception where it was first seen; that is not part of it."""
+@pytest.mark.parametrize("mark", ["_stepfork_seen", "_stepfork_served"])
+def test_the_marks_of_the_engine_are_not_recorded(mark: str) -> None:
+    """Stepfork notes on an exception where it was first seen, and in which replay; that is not part of it."""
     exc = ValueError("x")
-    exc._stepfork_seen = "handle#1"  # type: ignore[attr-defined]
+    setattr(exc, mark, "handle#1")
     assert encode_exception(exc).plain["attrs"] == {}
 
 

@@ -72,7 +72,7 @@ def swallowed_by_finally() -> str:
 
 
 def swallowed_in_a_thread() -> str:
-    thread = threading.Thread(target=lambda: suppress(BaseException).__enter__() or refund("new"))
+    thread = threading.Thread(target=refund, args=("new",))
     thread.start()
     thread.join()
     return "fallback"
@@ -111,7 +111,6 @@ async def swallowed_by_future_exception() -> str:
 SWALLOWED = [value for name, value in sorted(globals().items()) if name.startswith("swallowed_")]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("agent", SWALLOWED, ids=lambda agent: agent.__name__)
 def test_a_swallowed_stop_is_a_stop_all_the_same(empty: Path, agent: Callable[[], Any]) -> None:
     """The body does not run, the call stands in the result, and result raises (B27)."""
@@ -151,7 +150,10 @@ def test_recorded_calls_are_still_served_after_a_stop(path: Path) -> None:
         return refund("old")
 
     run = rerun(path, agent, lambda: (refund("old"), refund("older")))
-    assert [(call.label, call.input["order"]) for call in made(run)] == [("refund#1", "old"), ("refund#3", "new")]
+    assert [(call.label, call.input["order"]) for call in made(run)] == [
+        ("refund#1", "old"),
+        ("refund#3", "new"),
+    ]
     assert [view.address for view in run.unused] == ["test#1/refund#2"]
 
 
@@ -203,7 +205,9 @@ def test_a_repeat_says_how_many_calls_were_recorded(path: Path) -> None:
     assert len(lines) == 3 and lines[0] == lines[1] + 2 == lines[2] + 1
 
 
-def test_the_message_shows_recorded_now_and_only_what_differs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_shows_recorded_now_and_only_what_differs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The user's line, the nearest recorded call, the differing paths, the ways on; in columns (B80)."""
     monkeypatch.chdir(path.parent)
     run = rerun(path, lambda: refund("A-17", 2), lambda: refund("A-17", 1))

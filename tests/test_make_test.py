@@ -70,7 +70,7 @@ def agent(project: Project, source: str, *command: str, name: str = "agent.py") 
 
 
 def test_a_script_becomes_a_test_that_a_bare_pytest_can_run(project: Project) -> None:
-    """What was ``__main__`` is a module in the test, its classes are found again, and git is seen to (F17)."""
+    """What was ``__main__`` is a module in the test, with its classes; git is seen to (F17)."""
     project.run("git", "init", "-q")
     project.write({".gitignore": "*.jsonl\n", ".gitattributes": "*.png binary"})
     assert "A-17 declined with 42" in agent(project, CRASHES).err
@@ -81,14 +81,15 @@ def test_a_script_becomes_a_test_that_a_bare_pytest_can_run(project: Project) ->
         "wrote  tests/test_handle_declined.py",
         "wrote  conftest.py",
         "wrote  snapshots/tests/test_handle_declined/test_handle_declined.yaml",
-        "red    agent:Declined: A-17 declined with 42",
+        "red    Declined: A-17 declined with 42",
         "conftest.py now puts the project folder on sys.path",
         "git ignores what has to be committed: tests/recordings/handle_declined.jsonl",
         "pytest --snapshot-update",
     ):
         assert text in result.out, result
+    today = time.strftime("%Y-%m-%d", time.gmtime())
     assert project.read("tests/test_handle_declined.py") == (
-        f'"""handle raised Declined: A-17 declined with 42 in handle#1. Recorded {time.strftime("%Y-%m-%d", time.gmtime())}."""\n\n'
+        f'"""handle raised Declined: A-17 declined with 42 in handle#1. Recorded {today}."""\n\n'
         "from agent import handle\n\n\n"
         "def test_handle_declined(replay, snapshot):\n"
         '    run = replay("handle_declined", handle)\n\n'
@@ -139,7 +140,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(project: Projec
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_becomes_a_test_elsewhere(project: Project, tmp_path: Path) -> None:
-    """SIGKILL in a tool: the run is listed, shown and exported as one file, and its test stands in another checkout."""
+    """SIGKILL in a tool: listed, shown, exported as one file, and made into a test in another checkout."""
     source = """
         import os
         import signal
@@ -312,8 +313,9 @@ def test_the_projects_own_pytest_options_do_not_disturb_the_proof(project: Proje
                 version = "0"
 
                 [tool.pytest.ini_options]
-                addopts = "-n auto --reruns 2 --ff --strict-markers --strict-config --import-mode=importlib -x"
+                addopts = "-n auto --reruns 2 --ff --strict-markers --import-mode=importlib -x"
                 asyncio_mode = "auto"
+                asyncio_default_fixture_loop_scope = "function"
                 filterwarnings = ["error"]
                 pythonpath = ["."]
             """

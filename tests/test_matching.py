@@ -167,8 +167,14 @@ def test_constants_that_look_like_ids_are_told_apart(path: Path) -> None:
 
 def test_a_step_takes_the_address_of_the_recorded_sibling_with_equal_input(path: Path) -> None:
     """Else the lowest unused number; a further one gets a number of its own."""
-    run = rerun(path, lambda: (plan("b"), plan("new"), plan("more")), lambda: (plan("a"), plan("b")), live={"look"})
-    assert [call.address for call in run.run.root.children] == ["test#1/plan#2", "test#1/plan#1", "test#1/plan#3"]
+    run = rerun(
+        path, lambda: (plan("b"), plan("new"), plan("more")), lambda: (plan("a"), plan("b")), live={"look"}
+    )
+    assert [call.address for call in run.run.root.children] == [
+        "test#1/plan#2",
+        "test#1/plan#1",
+        "test#1/plan#3",
+    ]
 
 
 def test_substituting_a_call_consumes_what_was_recorded_inside_it(path: Path) -> None:
@@ -193,7 +199,10 @@ def test_a_polled_tool_goes_on_with_its_last_outcome(path: Path) -> None:
         return next(states)
 
     record(path, lambda: [poll("j") for _ in range(3)])
-    assert stepfork.replay(path, lambda: [poll("j") for _ in range(5)]).result == ["pending", "pending"] + ["done"] * 3
+    assert (
+        stepfork.replay(path, lambda: [poll("j") for _ in range(5)]).result
+        == ["pending", "pending"] + ["done"] * 3
+    )
     assert stepfork.replay(path, lambda: poll("j")).unused == []
     assert stops(stepfork.replay(path, lambda: poll("other"))) == ["poll#4"]
 
@@ -212,7 +221,13 @@ def test_a_secret_taken_out_of_the_recording_matches_whatever_stands_there(
 _CALLS = st.lists(
     st.tuples(
         st.sampled_from(["look", "search", "ask", "plan"]),
-        st.one_of(st.integers(0, 2), st.text(max_size=2), st.floats(), st.none(), st.lists(st.booleans(), max_size=2)),
+        st.one_of(
+            st.integers(0, 2),
+            st.text(max_size=2),
+            st.floats(),
+            st.none(),
+            st.lists(st.booleans(), max_size=2),
+        ),
     ),
     max_size=12,
 )
@@ -245,6 +260,8 @@ def test_in_any_order_each_argument_keeps_its_own_outcomes(keys: list[str], orde
         path = Path(folder) / "run.jsonl"
         before = record(path, lambda: [look(key) for key in keys])
         run = stepfork.replay(path, lambda: [look(key) for key in shuffled])
-    outcomes = {key: iter([out for k, out in zip(keys, before, strict=True) if k == key]) for key in set(keys)}
+    outcomes = {
+        key: iter([out for k, out in zip(keys, before, strict=True) if k == key]) for key in set(keys)
+    }
     assert run.result == [next(outcomes[key]) for key in shuffled]
     assert run.unused == []

@@ -72,7 +72,9 @@ def test_a_key_is_an_address_or_the_end_of_one(path: Path, key: str, expected: l
 
 def test_a_bare_name_stands_for_the_unanswered_calls_of_the_tool(path: Path) -> None:
     """Calls that the recording answers are not touched by it."""
-    run, ran = bodies.ran_in(lambda: stepfork.replay(path, lambda: both("new", "newer"), override={"search": None}))
+    run, ran = bodies.ran_in(
+        lambda: stepfork.replay(path, lambda: both("new", "newer"), override={"search": None})
+    )
     assert run.result == ["found a", "found b", "found c", None, None]
     assert run.frontiers == [] and ran == 0
 
@@ -148,7 +150,9 @@ def test_a_killed_call_is_answered_by_an_override_only(project: Project) -> None
 
 def test_the_settings_stub_too_and_may_go_unused(path: Path) -> None:
     """[tool.stepfork.override] is for all tests: one that does not need it is no error."""
-    settings = MINIMAL["pyproject.toml"] + '[tool.stepfork.override]\n"plan#2/search#1" = "common"\nother = 1\n'
+    settings = (
+        MINIMAL["pyproject.toml"] + '[tool.stepfork.override]\n"plan#2/search#1" = "common"\nother = 1\n'
+    )
     (path.parent / "pyproject.toml").write_text(settings)
     assert stepfork.replay(path, both).result == ["found a", "found b", "common"]
     own = stepfork.replay(path, both, override={"plan#2/search#1": "own"})

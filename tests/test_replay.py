@@ -76,7 +76,13 @@ class Client:
 async def every_flavour(key: str) -> list[Any]:
     chunks = [chunk async for chunk in async_generator(key)]
     later = [await asynchronous(key), await returns_coroutine(key)]
-    plain = [sync(key), list(generator(key)), list(returns_iterator(key)), Client().method(key), Client.of_class(key)]
+    plain = [
+        sync(key),
+        list(generator(key)),
+        list(returns_iterator(key)),
+        Client().method(key),
+        Client.of_class(key),
+    ]
     return [chunks, later, plain]
 
 
@@ -291,7 +297,9 @@ def test_a_class_that_no_longer_fits_is_an_error_of_the_replay(path: Path) -> No
         stepfork.replay(path, agent)
 
 
-@pytest.mark.parametrize("argument", [{1: "a", (2, 3): [4]}, {1, 2}, b"\xff", "\ud83d", object, lambda: None, 10**50])
+@pytest.mark.parametrize(
+    "argument", [{1: "a", (2, 3): [4]}, {1, 2}, b"\xff", "\ud83d", object, lambda: None, 10**50]
+)
 def test_odd_arguments_find_their_call(path: Path, argument: Any) -> None:
     """Unhashable, binary, half an emoji, a class, a function, a number beyond 64 bits."""
 
@@ -377,3 +385,33 @@ def test_several_calls_outside_of_any_step_are_children_of_the_recorded_root(pat
     run = rerun(path, lambda: (sync("a"), sync("b"), 3)[2])
     assert [call.address for call in run.run.root.children] == ["test#1/sync#1", "test#1/sync#2"]
     assert run.run.root.address == "test#1" and run.outcome.value == 3
+
+
+@stepfork.tool
+def inner(key: str) -> None:
+    raise LookupError(key)
+
+
+@stepfork.tool
+def outermost(key: str) -> None:
+    inner(key)
+
+
+@stepfork.step
+def keeps_and_raises_later() -> None:
+    try:
+        outermost("x")
+    except LookupError as error:
+        kept = error
+    sync("between")
+    raise kept
+
+
+def test_where_an_exception_was_first_seen_is_the_same_in_the_replay(path: Path) -> None:
+    """Deep in a served tool, or kept and raised elsewhere: the failure is the recorded one."""
+    with pytest.raises(LookupError):
+        record(path, keeps_and_raises_later)
+    run = stepfork.replay(path, keeps_and_raises_later)
+    recorded = run.recording.run.failure
+    assert recorded is not None and recorded.address == "test#1/keeps_and_raises_later#1/outermost#1/inner#1"
+    assert run.run.failure == recorded

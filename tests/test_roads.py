@@ -98,6 +98,7 @@ def test_a_tool_that_was_never_recorded_is_accepted_as_the_end(tmp_path: Path, i
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_tool_that_was_never_recorded_is_stubbed(tmp_path: Path, is_async: bool) -> None:
     """With an override the agent runs to its end, and all of it is guarded."""
     road = Road(tmp_path, crash(UNRECORDED), is_async=is_async)
@@ -113,6 +114,7 @@ def test_a_tool_that_was_never_recorded_is_stubbed(tmp_path: Path, is_async: boo
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_tool_that_was_never_recorded_is_run_once_for_an_extension(tmp_path: Path, is_async: bool) -> None:
     """The flag is the consent: the call runs live once, and is replayed offline from then on."""
     road = Road(tmp_path, crash(UNRECORDED), is_async=is_async)
@@ -134,6 +136,7 @@ def test_a_tool_that_was_never_recorded_is_run_once_for_an_extension(tmp_path: P
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_the_bug_was_a_wrong_argument_of_a_tool(tmp_path: Path, is_async: bool) -> None:
     """The corrected call was never made in the recording: it is the frontier, and the old one is unused."""
     agent = """
@@ -177,6 +180,7 @@ try:
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_the_fix_retries_a_tool_that_raised(tmp_path: Path, is_async: bool) -> None:
     """The second attempt was never recorded: a frontier, or one that is stubbed."""
     road = Road(tmp_path, crash(RETRY, 'handle("x")'), is_async=is_async)
@@ -208,8 +212,9 @@ def test_the_call_that_raised_is_run_live_by_its_address(tmp_path: Path, is_asyn
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_the_fix_makes_fewer_calls(tmp_path: Path, is_async: bool) -> None:
-    """Recorded calls that are no longer made stand in the report, and are gone once that is accepted (B28)."""
+    """Recorded calls that are no longer made stand in the report, and go once that is accepted (B28)."""
     agent = """
     @stepfork.step
     async def handle(order_id):
@@ -237,6 +242,7 @@ def test_the_fix_makes_fewer_calls(tmp_path: Path, is_async: bool) -> None:
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_renamed_step_passes(tmp_path: Path, is_async: bool) -> None:
     """Names and places of steps are no behaviour: green, the moves counted, the bug still found (F15)."""
     road = Road(tmp_path, crash(UNRECORDED), is_async=is_async)

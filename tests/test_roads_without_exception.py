@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from road import Road
 from test_roads import FLAVOURS, crash
 
@@ -49,6 +51,7 @@ def test_a_wrong_answer_is_judged_by_its_criterion(tmp_path: Path, is_async: boo
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_tool_that_must_never_be_called_keeps_the_test_red(tmp_path: Path, is_async: bool) -> None:
     """A ban may name the arguments it is about, and is judged on what was asked."""
     road = Road(tmp_path, crash(DENIED.replace("> 1000", "> 100")), is_async=is_async)
@@ -66,6 +69,7 @@ def test_a_tool_that_must_never_be_called_keeps_the_test_red(tmp_path: Path, is_
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_run_marked_from_outside_needs_no_criterion(tmp_path: Path, is_async: bool) -> None:
     """Without one the same result and the same tool calls are the failure; any other counts as a fix."""
     road = Road(tmp_path, crash(DENIED), is_async=is_async)
@@ -84,6 +88,7 @@ def test_a_run_marked_from_outside_needs_no_criterion(tmp_path: Path, is_async: 
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_changed_prompt_is_judged_after_one_live_run(tmp_path: Path, is_async: bool) -> None:
     """Offline the old replies show the old failure; one live run of the model, and it is green offline."""
     agent = """
@@ -112,6 +117,7 @@ def test_a_changed_prompt_is_judged_after_one_live_run(tmp_path: Path, is_async:
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_guarded_up_to_that_call(tmp_path: Path, is_async: bool) -> None:
     """A process that SIGKILL ended in a tool has no failure: green up to there, and on with an override."""
     agent = """
@@ -164,8 +170,9 @@ FALLBACK = """
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_an_agent_that_catches_everything_is_marked_in_its_code(tmp_path: Path, is_async: bool) -> None:
-    """The failure is the call of stepfork.fail; the frontier is not swallowed by the agent's own except (B27)."""
+    """The failure is the call of stepfork.fail; its own except does not swallow the frontier (B27)."""
     marked = FALLBACK.replace('return "sorry', 'stepfork.fail("gave up")\n            return "sorry')
     road = Road(tmp_path, crash(marked), is_async=is_async)
     assert road.record().code == 0
@@ -179,6 +186,7 @@ def test_an_agent_that_catches_everything_is_marked_in_its_code(tmp_path: Path, 
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_an_agent_that_catches_everything_is_marked_from_outside(tmp_path: Path, is_async: bool) -> None:
     """A caught exception is no failure by itself: somebody says that the run was one (B27)."""
     road = Road(tmp_path, crash(FALLBACK), is_async=is_async)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from documents import PLAINS, document_of, model, returned, roots, step, tool
@@ -26,6 +26,7 @@ def text_of(root: Call) -> str:
     return _snapshot.to_text(document_of(root))
 
 
+@settings(max_examples=50)
 @given(root=roots())
 def test_a_document_comes_back_as_it_was(root: Call) -> None:
     """Every value survives the file, and equal documents give equal texts."""
@@ -47,6 +48,7 @@ def test_a_document_comes_back_as_it_was(root: Call) -> None:
 @example("2026-11-30")
 @example("=======\n<<<<<<< HEAD")
 @example({"<<": 1, "=": 2, "": 3, "~": None})
+@example({"🚲": "\x85 \u2029\n \ufeff", "'": "🚲\r\n"})
 @example(1e300)
 @example(-0.0)
 @example(2**63)
@@ -71,6 +73,12 @@ def test_text_is_readable_and_has_no_anchors() -> None:
     assert "*id" not in text
 
 
+def test_text_with_an_emoji_stands_as_lines_too() -> None:
+    """One character must not turn a prompt into a single quoted line (B46)."""
+    text = text_of(step("handle#1", model("ask#1", prompt="first 🚲\nsecond\n")))
+    assert "prompt: |\n        first 🚲\n        second\n" in text
+
+
 def test_one_changed_step_touches_only_its_own_lines() -> None:
     """A review shows the change and nothing else (B52)."""
 
@@ -86,7 +94,7 @@ def test_one_changed_step_touches_only_its_own_lines() -> None:
 def test_a_file_says_what_it_is_and_what_to_do() -> None:
     """Somebody who finds it in a review learns how it is made; no time, version or path stands in it (B52)."""
     assert text_of(step("handle#1")) == (
-        "# The accepted behaviour of one agent run. After a change that you want: pytest --snapshot-update\n"
+        f"{_snapshot.HEADER}"
         "recording: r\nstate: accepted\noutcome:\n  returned: true\ncalls:\n"
         "- step: handle#1\n  input: {}\n  output: null\n"
     )
@@ -106,7 +114,7 @@ def test_conflict_markers_are_refused_with_file_and_line(tmp_path: Path, marker:
     lines = text_of(step("handle#1")).splitlines(keepends=True)
     path = tmp_path / "test_it.yaml"
     path.write_text("".join([*lines[: number - 1], marker, *lines[number - 1 :]]), encoding="utf-8")
-    with pytest.raises(SnapshotDamaged, match=f"conflict markers in .*test_it.yaml:{number}") as caught:
+    with pytest.raises(SnapshotDamaged, match=rf"conflict markers in .*test_it\.yaml:{number}") as caught:
         _snapshot.read(path)
     assert caught.value.line == number
 
@@ -140,7 +148,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     """The error names the file."""
     path = tmp_path / "test_it.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SnapshotDamaged, match="not a text: .*test_it.yaml"):
+    with pytest.raises(SnapshotDamaged, match=r"not a text: .*test_it\.yaml"):
         _snapshot.read(path)
 
 

@@ -67,6 +67,7 @@ REACH = Reach("shop.agent", "handle", "handle")
 
 
 def a_run(name: str = "handle", failure: Failure | None = None, criterion: Criterion | None = None) -> Run:
+    """Return a run of one call."""
     return Run("0", name, Call("step", "handle", "handle#1", {}, Outcome("returned")), failure, criterion)
 
 

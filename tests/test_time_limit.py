@@ -98,7 +98,6 @@ def test_a_swallowed_stop_comes_again(path: Path) -> None:
         assert stepfork.replay(path, agent, timeout=0.1).timed_out
 
 
-@pytest.mark.slow
 def test_an_agent_that_swallows_everything_is_stopped_in_the_end(path: Path) -> None:
     """After some tries the exception comes so often that no handler keeps up."""
 

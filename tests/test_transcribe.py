@@ -34,7 +34,7 @@ def recorded(tmp_path: Path, *events: Event, main_module: str | None = None, tor
 
 
 def test_secrets_are_looked_for_again_wherever_text_stands(tmp_path: Path) -> None:
-    """A rule or a variable that came after the run takes its secrets out of arguments, results and reasons (B43)."""
+    """A rule or variable that came after the run takes its secrets out of values and reasons (B43)."""
     recording = recorded(
         tmp_path,
         CallStarted("handle#1", "step", {"key": f"use {SECRET}", "n": 1}),

@@ -176,19 +176,24 @@ def test_source(situations: tuple[Situation, ...], *, old_names: bool) -> str:
     return "\n\n".join(functions)
 
 
-def build(root: Path, situations: tuple[Situation, ...]) -> None:
-    """Record the agents, keep their failures as snapshots, and accept what they do in the second phase."""
-    project = Project(root)
+def record(project: Project, situations: tuple[Situation, ...]) -> None:
+    """Write the agents, run them where they are recorded, and keep their recordings as ``make-test`` does."""
     project.write({"shop/__init__.py": "", "shop/agent.py": AGENT, "record.py": RECORD})
     recorded = project.run("python", "record.py", *{situation.agent for situation in situations})
     assert recorded.code == 0, recorded
-    for journal in (root / ".stepfork" / "runs").glob("*.jsonl"):
+    for journal in (project.root / ".stepfork" / "runs").glob("*.jsonl"):
         data = journal.read_bytes()
         name = json.loads(data.splitlines()[0])["name"]
         if name in CRITERIA:
             data += encode_line(RunMarked("should be approved", None, CRITERIA[name]))
         project.write({f"tests/recordings/{name}.jsonl": data})
-    shutil.rmtree(root / ".stepfork")
+    shutil.rmtree(project.root / ".stepfork")
+
+
+def build(root: Path, situations: tuple[Situation, ...]) -> None:
+    """Record the agents, keep their failures as snapshots, and accept what they do in the second phase."""
+    project = Project(root)
+    record(project, situations)
     project.write({"tests/test_shop.py": test_source(situations, old_names=True)})
     _keep_failures(project)
     names = [situation.before or situation.name for situation in situations if situation.accepted]

@@ -17,10 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepfork import _context
-from stepfork._spec import Spec, spec_of
+from stepfork._spec import spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from stepfork._calls import Shape
+    from stepfork._context import Answer, Frame, Session
+    from stepfork._spec import Spec
 
 MARK = "stepfork-probe:"
 
@@ -30,18 +34,20 @@ class ImportRunsAgent(BaseException):
 
 
 class _Refusal:
-    """A session in which no call may begin."""
+    """A session in which no call may begin, and the frame of the import that goes on in it."""
 
     is_replay = True
     is_open = True
+    answer: Answer | None = None
 
     def __init__(self) -> None:
-        self.base: Any = self
-        self.session: Any = self
-        self.answer: None = None
         self.refused: list[str] = []
+        self.session: Session = self
+        self.base: Frame = self
 
-    def enter(self, spec: Spec, parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def enter(
+        self, spec: Spec, parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Frame | None:
         """Note the call and end the import."""
         self.refused.append(f"{spec.name} at {_line_of_caller()}")
         raise ImportRunsAgent(spec.name)
@@ -49,9 +55,24 @@ class _Refusal:
     def fail(self, reason: str, frame: Any) -> None:
         """Nothing runs here that could fail."""
 
+    def forget(self) -> None:
+        """A child that is forked here may call as little as this process."""
+
+    def item(self, value: object) -> None:
+        """An import has no chunks."""
+
+    def returned(self, value: object, shape: Shape) -> None:
+        """An import is not recorded."""
+
+    def raised(self, error: BaseException, shape: Shape) -> None:
+        """An import is not recorded."""
+
+    def closed_early(self, shape: Shape) -> None:
+        """An import has no chunks."""
+
 
 def _line_of_caller() -> str:
-    ours = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    ours = str(Path(__file__).resolve().parent) + os.sep
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame = frame.f_back

@@ -119,6 +119,6 @@ def _in_columns(what: str, where: str, rows: list[_Row]) -> tuple[str, list[tupl
     """Return title and rows with everything that stands on the right in one column."""
     labels = max(len(label) for label in chain((row.label for row in rows), ["ways on"])) + 3
     indent = 2 + labels - len(f"{UnrecordedCall.code} ")
-    width = max(len(what) - indent, *(len(row.text) for row in rows if row.note)) + 3
+    width = max([len(what) - indent, *(len(row.text) for row in rows if row.note)]) + 3
     shown_rows = [(row.label, f"{row.text:<{width}}{row.note}" if row.note else row.text) for row in rows]
     return f"{what:<{width + indent}}{where}", shown_rows

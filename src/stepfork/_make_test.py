@@ -83,6 +83,12 @@ def _check_wishes(journal: Path, run: Run, wishes: Wishes) -> None:
             ways_on=["look at the warning that the agent's process printed, and record the run again"],
             run=run.id,
         )
+    if wishes.xfail and run.failure is None and not wishes.criterion:
+        raise FailingRun(
+            f"the run {run.id} did not fail: there is no failure to expect",
+            ways_on=["leave out --xfail", "or say what was wrong with it: --expect, --never, --times"],
+            run=run.id,
+        )
     if not wishes.criterion:
         return
     if run.failure is not None and run.failure.kind == "raised":
@@ -179,7 +185,7 @@ class _Maker:
         self._write_snapshot(verdict)
         if self.run.failure is None:
             self.say("proving that it is green")
-            prover.green()
+            verdict = prover.green()
         self._see_to_git()
         self._note_what_to_know()
         return Made(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -53,21 +54,25 @@ class _Order:
         unanswered = [call for call in parent.children if call.unrecorded and call.address not in self._spans]
         late = {id(call) for call in unanswered}
         calls: list[Call] = []
-        latest = 0
+        starts: list[int] = []
+        makers: set[int] = set()
         for call in parent.children:
             if id(call) in late:
                 continue
             span = self._span(call)
-            start = span[0] if span else 0
-            # In front of the first that must follow; nothing can, where all started earlier.
-            place = len(calls) if start > latest else self._place(call, calls)
-            calls.insert(place, call)
-            latest = max(latest, start)
+            if span is not None:
+                may_precede = bisect_right(starts, span[0]) < bisect_right(starts, span[1])
+                insort(starts, span[0])
+            else:
+                makers.add(id(self._makers.get(id(call))))
+                may_precede = len(makers) > 1
+            calls.insert(self._place(call, calls) if may_precede else len(calls), call)
         parent.children[:] = [*calls, *sorted(unanswered, key=self._key)]
         for child in parent.children:
             self.sort(child)
 
     def _place(self, call: Call, calls: list[Call]) -> int:
+        """Return the place in front of the first that must follow."""
         return next((at for at, other in enumerate(calls) if self._precedes(call, other)), len(calls))
 
     def _precedes(self, call: Call, other: Call) -> bool:

@@ -98,21 +98,19 @@ class Prover:
             )
         return first
 
-    def green(self) -> None:
+    def green(self) -> Verdict:
         """Run the test a last time, now with its snapshot; raises NotReproduced where it is not green."""
         seen = self.once()
         if not seen.verdicts or seen.verdicts[0]["outcome"] != "passed":
             raise self._not_reproduced("the test is not green", _tail(seen.output), "")
+        return seen.verdicts[0]
 
     def checked(self, seen: Seen, times: int = 1) -> list[Verdict]:
         """Return the verdicts if each shows what the run showed; raises NotReproduced."""
         errors = [verdict.get("error", "") for verdict in seen.verdicts if verdict["verdict"] is None]
         if errors or len(seen.verdicts) != times:
-            raise self._not_reproduced(
-                "pytest could not run the test",
-                _tail("\n".join(errors) or seen.output),
-                self._what_was_missing(),
-            )
+            output = _tail("\n".join(errors) or seen.output)
+            raise self._not_reproduced("pytest could not run the test", output, self._what_was_missing())
         for verdict in seen.verdicts:
             self._check(verdict)
         return seen.verdicts
@@ -134,9 +132,9 @@ class Prover:
     def _what_was_missing(self) -> str:
         if self.reach.missing:
             return (
-                f"{', '.join(self.reach.missing)} of {self.reach.expression} was not recorded, and the test handed "
-                f"in None: write a function that makes it and calls {self.reach.expression}, and name that one: "
-                "--entry MODULE:CALLABLE"
+                f"{', '.join(self.reach.missing)} of {self.reach.expression} was not recorded, and the test "
+                f"handed in None: write a function that makes it and calls {self.reach.expression}, "
+                "and name that one: --entry MODULE:CALLABLE"
             )
         if self.run.root.lossy:
             return (

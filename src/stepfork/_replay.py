@@ -185,6 +185,10 @@ class Replay:
             seen = error.__dict__["_stepfork_seen"] = (self._id, address)
         return self._places.get(seen[1], str(seen[1]))
 
+    def _seen_at(self, error: BaseException, address: str) -> None:
+        """Note where an exception comes from, though the same object may have been somewhere before."""
+        error.__dict__["_stepfork_seen"] = (self._id, address)
+
     def keep(self, frame: ReplayFrame) -> None:
         """Write a call that ran live into the extension."""
         with self._lock:
@@ -359,9 +363,8 @@ class Replay:
         if found:
             call.overridden = True
             call.outcome = Outcome("returned")
-            if isinstance(injected, BaseException):  # one object may be injected at several calls
-                injected.__dict__["_stepfork_seen"] = (self._id, call.address)
-            frame.answer = Injected(injected, match.call.outcome.shape if match else "value")
+            shape = match.call.outcome.shape if match else "value"
+            frame.answer = Injected(injected, shape, lambda error: self._seen_at(error, call.address))
         elif spec.name in self._live:
             self._run_live(frame, arguments)
         elif self._extension is not None and self._extension.wants(call.address, known and not is_stale):

@@ -71,9 +71,11 @@ class Injected:
     """A value or an exception that the test put in the place of an outcome."""
 
     injected: Any
-    shape: Shape = "value"
+    shape: Shape
+    seen: Callable[[BaseException], None]
+    """Notes where an exception comes from."""
     patience: float | None = field(default=None, init=False)
-    is_stream: bool = False
+    is_drawn: bool = field(default=False, init=False)
 
     @property
     def _is_exception(self) -> bool:
@@ -81,14 +83,16 @@ class Injected:
         return issubclass(kind, BaseException)
 
     def value(self) -> Any:
-        """Return or raise it; a stream of its chunks just ends."""
+        """Return or raise it; a stream that was drawn just ends."""
         if self._is_exception:
-            raise self.injected
-        return None if self.is_stream else self.injected
+            error = self.injected() if isinstance(self.injected, type) else self.injected
+            self.seen(error)
+            raise error
+        return None if self.is_drawn else self.injected
 
     def items(self) -> Iterator[Any]:
-        """Yield it chunk by chunk."""
-        self.is_stream = True
+        """Return it as the chunks of a stream."""
+        self.is_drawn = True
         return iter(() if self._is_exception else self.injected)
 
 

@@ -13,25 +13,33 @@ from stepfork.errors import SnapshotDamaged
 if TYPE_CHECKING:
     from pathlib import Path
 
-_HEADER = (
-    "# The accepted behaviour of one agent run. After a change that you want: pytest --snapshot-update\n"
-)
+HEADER = "# The accepted behaviour of one agent run. After a change that you want: pytest --snapshot-update\n"
+_OTHER_LINE_ENDS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}|\|{7}) |^={7}$")
 
 
 def to_text(document: Node) -> str:
     """Return the file's text; equal documents give equal texts."""
+    short = shortened(document)
+    text = _dumped(short, fast=True)
+    if "\\U" in text:
+        # libyaml escapes what lies beyond 16 bits, and quotes the whole text that holds an emoji.
+        text = _dumped(short, fast=False)
+    return HEADER + text
+
+
+def _dumped(document: Node, *, fast: bool) -> str:
     import yaml
 
     text: str = yaml.dump(
-        shortened(document),
-        Dumper=_dumper(),
+        document,
+        Dumper=_dumper(fast),
         sort_keys=False,
         allow_unicode=True,
         default_flow_style=False,
         width=2**20,
     )
-    return _HEADER + text
+    return text
 
 
 def from_text(text: str, path: Path) -> Node:
@@ -145,10 +153,12 @@ def _check_nodes(nodes: Any) -> None:
 
 
 @functools.cache
-def _dumper() -> Any:
+def _dumper(fast: bool) -> Any:
     import yaml
 
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    base = getattr(yaml, "CSafeDumper", yaml.SafeDumper) if fast else yaml.SafeDumper
+
+    class Dumper(base):  # type: ignore[misc, valid-type]
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
@@ -157,8 +167,8 @@ def _dumper() -> Any:
 
 
 def _represent_text(dumper: Any, text: str) -> Any:
-    # Folded or quoted by the emitter itself where a literal block cannot hold the text exactly.
-    style = "|" if "\n" in text and "\r" not in text else None
+    # Other line ends are written as escapes; a literal block that cannot hold a text exactly is not chosen.
+    style = '"' if _OTHER_LINE_ENDS.search(text) else "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from stepfork._criterion import told
+from stepfork._criterion import told as in_words
 from stepfork._judge import short_type
 from stepfork.errors import OptionError
 
@@ -52,10 +52,11 @@ def describe(run: Run) -> list[str]:
     else:
         what = failure.message
     recorded = datetime.fromtimestamp(run.started, UTC).date().isoformat()
-    first = f"{harmless(f'{run.name} {what}')}{harmless(place, keep_start=True)}. Recorded {recorded}.".lstrip()
+    told = f"{harmless(f'{run.name} {what}')}{harmless(place, keep_start=True)}"
+    first = f"{told}. Recorded {recorded}.".lstrip()
     if not run.criterion:
         return [first]
-    return [first, "", *(f"Right is: {harmless(text)}." for text in told(run.criterion))]
+    return [first, "", *(f"Right is: {harmless(text)}." for text in in_words(run.criterion))]
 
 
 def harmless(text: str, *, keep_start: bool = False) -> str:

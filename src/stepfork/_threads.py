@@ -8,11 +8,13 @@ carried; the agent's context variables stay as they are.
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import wrapt
 
 from stepfork._context import _frame, running
+from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +36,13 @@ def _wrap_pool(module: Any) -> None:
 def _start(wrapped: Callable[..., Any], thread: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     frame = _frame.get()
     if frame is not None:
-        thread.run = functools.partial(_in_frame, frame, thread.run)
+        thread.run = functools.partial(_run_thread, frame, thread.run)
     return wrapped(*args, **kwargs)
+
+
+def _run_thread(frame: Frame, run: Callable[[], None]) -> None:
+    with running(frame), suppress(ReplayStopped):  # the replay has noted it; nobody else is to be told
+        run()
 
 
 def _submit(wrapped: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

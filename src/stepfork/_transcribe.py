@@ -50,7 +50,8 @@ def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, bl
         def stored(plain: Plain) -> Plain:
             return store_blob(blobs, plain, blob_bytes)
 
-        text = b"".join(_copied_line(line, loaded, stored, redactor, main_module, blob_bytes) for line in lines)
+        copies = (_copied_line(line, loaded, stored, redactor, main_module, blob_bytes) for line in lines)
+        text = b"".join(copies)
         return Transcript(text, {blob.name: blob.read_bytes() for blob in sorted(blobs.glob("*.json"))})
 
 

@@ -175,11 +175,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     session = item.stash.get(_session_key, None)
     if session is None or report.when != "call":
         return report  # type: ignore[return-value]
+    _leave_out_fixtures(report)
     if not session.is_over:
         session.failed_inside |= report.failed
         return report  # type: ignore[return-value]
     _settle(item, report, session)
-    _leave_out_fixtures(report)
     report.stepfork = {  # type: ignore[attr-defined]
         "said": [*session.ran_live, *(session.said if report.passed else [])],
         "guards_part": session.guards_part and report.passed,
@@ -277,8 +277,10 @@ class _Summary:
         result = yield
         terminal: Any = self.config.pluginmanager.get_plugin("terminalreporter")
         notes = []
-        if self.guards_part:
-            notes.append(f"{self.guards_part} guard{'s' * (self.guards_part == 1)} only part of their run")
+        if self.guards_part == 1:
+            notes.append("1 guards only part of its run")
+        elif self.guards_part:
+            notes.append(f"{self.guards_part} guard only part of their run")
         if self.on_stale:
             notes.append(f"{self.on_stale} on stale replies")
         if notes and terminal is not None:
