@@ -61,7 +61,7 @@ def document_of(root: Call, **options: Any) -> Node:
     )
 
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PLAINS = st.recursive(
     st.none()
     | st.booleans()

@@ -16,7 +16,7 @@ def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
     return (base.parent if base.name.startswith("popen-") else base) / name
 
 
-def once(folder: Path, make: Callable[[Path], None], *, seconds: float = 240) -> Path:
+def once(folder: Path, make: Callable[[Path], object], *, seconds: float = 240) -> Path:
     """Return ``folder``, filled by ``make`` in the first process that asks for it."""
     deadline = time.monotonic() + seconds
     done = folder.with_name(f"{folder.name}.done")

@@ -42,7 +42,7 @@ def test_real_runs_go_from_failure_to_a_guarded_fix_and_back(project: Project, c
     accepted = road.evidence()
     green = road.pytest()
     assert green.passed() == chosen
-    assert "1 guards only part of their run" in green.result.out
+    assert "1 guards only part of its run" in green.result.out
 
     road.put_wrong_again()
     assert road.pytest("--snapshot-update").still_failing() == failed

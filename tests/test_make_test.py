@@ -102,6 +102,7 @@ def test_a_script_becomes_a_test_that_a_bare_pytest_can_run(project: Project) ->
     assert (red.code, "StillFailing" in red.out) == (1, True), red
 
 
+@pytest.mark.slow
 def test_a_test_is_added_to_a_file_and_marked_as_expected_to_fail(project: Project) -> None:
     """The file keeps what it had; the mark passes while the bug is there, and fails once it is fixed."""
     agent(project, CRASHES)

@@ -188,7 +188,7 @@ def outcomes(result: Result) -> dict[str, str]:
 
 
 def test_snapshots_of_every_kind_live_side_by_side(shop: Project, tmp_path: Path) -> None:
-    """Classes, parameters, second comparisons and syrupy's own files; under xdist the same (B47, B49, B56)."""
+    """Classes, parameters, second comparisons, syrupy's own files; under xdist the same (B47, B49, B56)."""
     shop.write({"tests/test_mixed.py": MIXED})
     shutil.copytree(shop.root, tmp_path / "spread")
     spread = Project(tmp_path / "spread", {})
@@ -278,7 +278,7 @@ DAMAGED = "snapshots/tests/test_marked/test_damaged.yaml"
 def test_a_mark_or_a_subtest_does_not_get_a_bug_accepted(
     marked: Path, name: str, check: str, update: str
 ) -> None:
-    """Still failing stays xfailed, fixed under xfail fails, and only a test that passed as a whole is written."""
+    """Still failing stays xfailed, fixed under xfail fails, and only what passed as a whole is written."""
     for mode, expected in (("check", check), ("update", update)):
         out = (marked / f"{mode}.txt").read_text("utf-8")
         assert re.search(rf"^{expected} tests/test_marked.py::test_{name}\b", out, re.MULTILINE), out

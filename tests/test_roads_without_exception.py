@@ -27,6 +27,7 @@ def run_id(road: Road) -> str:
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_wrong_answer_is_judged_by_its_criterion(tmp_path: Path, is_async: bool) -> None:
     """What is expected of the result keeps the test red until the agent, run to its end, shows it."""
     road = Road(tmp_path, crash(DENIED), is_async=is_async)

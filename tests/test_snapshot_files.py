@@ -92,7 +92,7 @@ def test_one_changed_step_touches_only_its_own_lines() -> None:
 
 
 def test_a_file_says_what_it_is_and_what_to_do() -> None:
-    """Somebody who finds it in a review learns how it is made; no time, version or path stands in it (B52)."""
+    """Who finds it in a review learns how it is made; no time, version or path stands in it (B52)."""
     assert text_of(step("handle#1")) == (
         f"{_snapshot.HEADER}"
         "recording: r\nstate: accepted\noutcome:\n  returned: true\ncalls:\n"

@@ -112,7 +112,9 @@ def test_what_was_accepted_is_green_from_then_on(built: Path, tmp_path: Path) ->
     assert set(seen.outcomes.values()) == {"passed"}
     assert seen.before == seen.after
     assert seen.code == 0
-    assert seen.out.rstrip().endswith(f"{len(green)} passed (3 guard only part of their run)")
+    assert seen.out.rstrip().endswith(
+        f"{len(green)} passed (3 guard only part of their run, 1 on stale replies)"
+    )
 
 
 def test_an_update_says_aloud_what_it_accepts(built: Path) -> None:
@@ -126,10 +128,23 @@ def test_an_update_says_aloud_what_it_accepts(built: Path) -> None:
         "elsewhere": 'accepted: 1 value; guards up to refund(order="A-17", amount=121)',
         "no_snapshot": "accepted: new snapshot",
         "renamed": "accepted: new snapshot; taken over from snapshots/tests/test_shop/test_old_name.yaml",
+        "on_stale": "accepted: 2 values, another outcome; 1 stale reply",
         "drift": "1 drifted within tolerance",
         "moved": "1 moved",
     }.items():
         assert f"tests/test_shop.py::test_{name}: {said}" in out
+
+
+def test_a_renamed_tests_snapshot_is_moved_not_made_anew(built: Path) -> None:
+    """Only the name of the test differs in the new file, and the old one is gone (B50)."""
+    root = built.parent / "update"
+    once(root, lambda copy: verdict_project.run_copy(built, copy, "--snapshot-update", env={}))
+    seen = verdict_project.seen_at(root)
+    old, gone = seen.snapshot("old_name")
+    _, new = seen.snapshot("renamed")
+    assert old is not None
+    assert gone is None
+    assert new == old.replace(b"test: test_old_name", b"test: test_renamed")
 
 
 def test_a_refused_update_says_so(built: Path) -> None:

@@ -71,6 +71,16 @@ def give_up(key: str) -> str:
     return "sorry"
 
 @stepfork.step
+def shrug(key: str) -> str:
+    look(key)
+    return "sorry"
+
+@stepfork.step
+def reworded(key: str) -> bool:
+    reply = ask("Refund, please?" if FIXED else "Refund?")
+    return reply["approve"] if FIXED else reply["absent"]
+
+@stepfork.step
 def prompt_only(key: str) -> str:
     reply = ask("Refund? Be kind." if FIXED else "Refund?")
     if not reply["approve"]:
@@ -162,7 +172,12 @@ class Situation(NamedTuple):
 
 
 APPROVED = Criterion(expect={"output": "approved"})
-CRITERIA = {"deny": APPROVED, "deny_still": APPROVED, "deny_then_ask": APPROVED}
+CRITERIA: dict[str, Criterion | None] = {
+    "deny": APPROVED,
+    "deny_still": APPROVED,
+    "deny_then_ask": APPROVED,
+    "shrug": None,
+}
 
 
 def test_source(situations: tuple[Situation, ...], *, old_names: bool) -> str:

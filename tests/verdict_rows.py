@@ -53,6 +53,7 @@ SITUATIONS = (
         "still_criterion", STILL, r"StillFailing: .*output is \"denied\", expected \"approved\"", "deny_still"
     ),
     Situation("still_failed", STILL, r"StillFailing: .*failed: gave up at give_up#1", "give_up"),
+    Situation("still_marked", STILL, r"StillFailing: .*the same result and the same tool calls", "shrug"),
     Situation("still_renamed", STILL, r"StillFailing", "crash_still", before="still_once"),
     Situation("no_snapshot_still_failing", STILL, r"StillFailing", "crash_still"),
     Situation(
@@ -134,4 +135,5 @@ SITUATIONS = (
     ),
     Situation("different_left", DIFFERENT, r"behaves differently", "well", LEFT_SIDE),
     Situation("different_method", DIFFERENT, r"behaves differently", "well", METHOD),
+    Situation("on_stale", DIFFERENT, r"answered by replies to other prompts: reworded#1/ask#1", "reworded"),
 )

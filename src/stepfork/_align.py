@@ -44,9 +44,10 @@ class Changed(NamedTuple):
 
     @property
     def values(self) -> int:
-        """How many values differ; another ending is one."""
-        inside = sum(difference.path[0] not in ENDINGS for difference in self.differences)
-        return inside + 1 if self.ended_otherwise else max(len(self.differences), 1)
+        """How many values differ; another ending is one, and a mark like ``stale`` is none."""
+        firsts = [path[0] for path, *_ in self.differences]
+        endings = 1 if self.ended_otherwise else sum(first in ENDINGS for first in firsts)
+        return max(firsts.count("input") + endings, 1)
 
 
 @dataclass

@@ -70,27 +70,18 @@ def _is_dotted(name: str) -> bool:
 
 
 def _probe(entry: Entry, root: Path, run: Run) -> Reach:
-    tries = _modules(entry, root)
-    problem: dict[str, Any] = {"problem": f"a file of the name {entry.file} cannot be imported"}
-    for number, (module, folder) in enumerate(tries):
-        found = _ask(module, entry.qualname, folder, run, root)
-        if "expression" in found and not _is_the_file(found["file"], root / entry.file):
-            found = {"problem": f"{module} is another file: {found['file']}", "missing": True}
-        if "expression" in found:
-            missing = tuple(name for name in found["required"] if name not in run.root.input)
-            return Reach(
-                module, found["imported"], found["expression"], folder, missing, found["main_module"]
-            )
-        if number == 0 or not found.get("missing"):
-            problem = found
-        if not found.get("missing"):
-            break
-    raise _not_found(entry, run, problem)
-
-
-def _is_the_file(found: str, recorded: Path) -> bool:
-    """Whether the module is the recorded one; a file that is not in this checkout cannot tell."""
-    return not (found and recorded.is_file()) or Path(found).resolve() == recorded.resolve()
+    found = _ask(entry, root, run)
+    if "problem" in found:
+        raise _not_found(entry, run, found)
+    folder = found["folder"]
+    return Reach(
+        found["module"],
+        found["imported"],
+        found["expression"],
+        source_root=Path(folder) if folder else None,
+        missing=tuple(name for name in found["required"] if name not in run.root.input),
+        main_module=found["main_module"],
+    )
 
 
 def _not_found(entry: Entry, run: Run, problem: dict[str, Any]) -> EntryNotFound:
@@ -146,16 +137,14 @@ def _modules_of_file(file: str, root: Path) -> list[tuple[str, Path | None]]:
     return [(name, folder) for name, folder in names if _is_dotted(name) and name != _MAIN]
 
 
-def _ask(module: str, qualname: str, folder: Path | None, run: Run, root: Path) -> dict[str, Any]:
-    is_script = run.entry is not None and run.entry.module == _MAIN
-    script = run.entry.file if run.entry is not None and is_script else ""
-    candidates = _modules_of_file(script, root) if script else []
+def _ask(entry: Entry, root: Path, run: Run) -> dict[str, Any]:
+    script = run.entry.file if run.entry is not None and run.entry.module == _MAIN else ""
     question = {
-        "module": module,
-        "qualname": qualname,
-        "paths": [str(folder)] if folder else [],
+        "tries": [(module, str(folder) if folder else None) for module, folder in _modules(entry, root)],
+        "file": str(root / entry.file) if entry.file else "",
+        "qualname": entry.qualname,
         "main_file": str(root / script),
-        "candidates": list(dict.fromkeys([module, *(name for name, _ in candidates)])) if script else [],
+        "candidates": [name for name, _ in _modules_of_file(script, root)] if script else [],
     }
     try:
         done = subprocess.run(
@@ -170,13 +159,13 @@ def _ask(module: str, qualname: str, folder: Path | None, run: Run, root: Path) 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"problem": f"importing {module} did not end within {_SECONDS} s: does it wait for something?"}
+        return {"problem": f"the import did not end within {_SECONDS} s: does the module wait for something?"}
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(MARK):
             found: dict[str, Any] = json.loads(line.removeprefix(MARK))
             return found
     last = (done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"])[-1]
-    return {"problem": f"importing {module} ended the process: {last}"}
+    return {"problem": f"importing {entry.module} ended the process: {last}"}
 
 
 def quiet_environment() -> dict[str, str]:

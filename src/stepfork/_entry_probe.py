@@ -79,35 +79,83 @@ def _line_of_caller() -> str:
     return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def answer(module: str, qualname: str, main_file: str, candidates: list[str]) -> dict[str, Any]:
-    """Return ``imported``, ``expression`` and more about the function, or a ``problem``."""
-    loaded = _import(module)
+def answer(
+    tries: list[tuple[str, str | None]], file: str, qualname: str, main_file: str, candidates: list[str]
+) -> dict[str, Any]:
+    """Return how the function is reached, or a ``problem``.
+
+    ``tries`` are names of modules, each with the folder that makes it importable; the first that is
+    ``file`` counts. ``candidates`` are names under which ``main_file``, the script, might be imported.
+    """
+    refusal = _Refusal()
+    with _context.opened(refusal), _context.running(refusal):
+        chosen = _chosen(tries, file)
+        if isinstance(chosen, str):
+            return {"problem": chosen, "missing": True}
+        loaded = _import(chosen[0], refusal)
     if isinstance(loaded, dict):
         return loaded
     found = _find(loaded, qualname)
-    if "problem" not in found:
-        found["file"] = str(getattr(loaded, "__file__", "") or "")
-        found["main_module"] = _module_of(main_file, candidates)
-    return found
+    if "problem" in found:
+        return found
+    return found | {
+        "module": chosen[0],
+        "folder": chosen[1],
+        "main_module": _module_of(main_file, [chosen[0], *candidates]) if candidates else None,
+    }
 
 
-def _import(module: str) -> Any:
-    refusal = _Refusal()
+def _chosen(tries: list[tuple[str, str | None]], file: str) -> tuple[str, str | None] | str:
+    """Return the first module that is the file, its folder on the path; else why there is none."""
+    problems = []
+    for module, folder in tries:
+        before = set(sys.modules)
+        sys.path[:0] = [folder] if folder else []
+        why = _why_not(module, file)
+        if not why:
+            return module, folder
+        problems.append(why)
+        if folder:
+            sys.path.remove(folder)
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] == module.partition(".")[0]:
+                del sys.modules[name]
+    return problems[0] if problems else f"a file of the name {file} cannot be imported"
+
+
+def _why_not(module: str, file: str) -> str:
+    """Return why the module is not meant; empty where it is, or where only its import can tell."""
     try:
-        with _context.opened(refusal), _context.running(refusal):
-            loaded = importlib.import_module(module)
+        spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
-        missing = module == error.name or module.startswith(f"{error.name}.")
-        return {"problem": str(error), "missing": missing}
+        return str(error)
+    except BaseException:
+        return ""
+    if spec is None:
+        return f"No module named {module!r}"
+    if spec.origin and Path(file).is_file() and not _is_same(spec.origin, file):
+        return f"{module} is another file: {spec.origin}"
+    return ""
+
+
+def _is_same(one: str, other: str) -> bool:
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def _import(module: str, refusal: _Refusal) -> Any:
+    problem = ""
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        problem = str(error)
     except BaseException as error:
-        if not refusal.refused:
-            return {"problem": f"importing {module} raised {type(error).__name__}: {error}"}
+        problem = f"importing {module} raised {type(error).__name__}: {error}"
     if refusal.refused:
         return {
             "problem": f"importing {module} runs the agent: it calls {refusal.refused[0]}",
             "runs_agent": True,
         }
-    return loaded
+    return {"problem": problem} if problem else loaded
 
 
 def _find(module: Any, qualname: str) -> dict[str, Any]:
@@ -183,7 +231,7 @@ def _module_of(main_file: str, candidates: list[str]) -> str | None:
             spec = importlib.util.find_spec(name)
         except (ImportError, AttributeError, ValueError):
             continue
-        if spec is not None and spec.origin and Path(spec.origin).resolve() == Path(main_file).resolve():
+        if spec is not None and spec.origin and _is_same(spec.origin, main_file):
             return name
     return None
 
@@ -191,7 +239,6 @@ def _module_of(main_file: str, candidates: list[str]) -> str | None:
 def main() -> None:
     """Answer the question that was given as an argument."""
     question = json.loads(sys.argv[1])
-    sys.path[:0] = question.pop("paths")
     os.environ[_context.REPLAYING] = "1"
     print(f"\n{MARK}{json.dumps(answer(**question))}", flush=True)
     # Threads that the module started must not keep this process alive.

@@ -109,7 +109,7 @@ class TestSession:
         )
 
     def settle(self, *, passed: bool) -> bool:
-        """Write what was held, or withdraw it all; whether something was withdrawn."""
+        """Write what was held, or withdraw it all; whether something was withdrawn. Raises OSError."""
         from stepfork import _snapshot
         from stepfork._verdict import decide
 
@@ -119,7 +119,11 @@ class TestSession:
             if row.update == "refuse":
                 withdraw()
                 continue
-            _snapshot.write(assessment.path, assessment.text)
+            try:
+                _snapshot.write(assessment.path, assessment.text)
+            except OSError:
+                withdraw()
+                raise
             if assessment.renamed_from is not None:
                 assessment.renamed_from.unlink(missing_ok=True)
         return bool(held) and not passed

@@ -5,7 +5,6 @@ What is relied on was observed with syrupy 7.0; ``tests/test_syrupy.py`` checks 
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,7 @@ class ComparableReplay(Replayed):
 
 
 def comparable(
-    replayed: Replayed, session: TestSession, snapshot_class: type[Any] = SnapshotAssertion
+    replayed: Replayed, session: TestSession, snapshot_class: type[object] = SnapshotAssertion
 ) -> Any:
     """Return the replay as one that can be compared with a snapshot, whatever the order of the operands."""
     made = object.__new__(_class_beside(snapshot_class))
@@ -110,8 +109,7 @@ def comparable(
     return made
 
 
-@cache
-def _class_beside(snapshot_class: type[Any]) -> type[Any]:
+def _class_beside(snapshot_class: type[object]) -> type[object]:
     """For ``snapshot == run``: Python asks the right operand first if its class derives from the left's."""
     return type("ComparableReplay", (ComparableReplay, snapshot_class), {"__repr__": Replayed.__repr__})
 
@@ -130,7 +128,7 @@ def _agrees(replayed: ComparableReplay, snapshot: SnapshotAssertion) -> bool:
     assertion = (
         snapshot(extension_class=StepforkExtension) if named else snapshot.use_extension(StepforkExtension)
     )
-    extension = assertion.extension
+    extension: Any = assertion.extension
     extension.path = _path_of(Path(location.filepath), test, named, session)
     try:
         assessment = assess(replayed, extension.path, test)

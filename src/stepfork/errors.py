@@ -245,3 +245,5 @@ class ReplayStopped(BaseException):
 
 class StillFailing(AssertionError):
     """The recorded failure shows again in ``assert run == snapshot``; for ``xfail(raises=...)``."""
+
+    __module__ = "stepfork"  # as one writes it in ``raises=``, and as pytest shows it
