@@ -9,8 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from project import Project
 import stepfork
+from project import Project
 from stepfork import _settings
 
 # Shared machines are slow at times; what a property costs is judged by the benchmarks.
@@ -23,7 +23,7 @@ CORPUS_REQUIRED = os.environ.get("STEPFORK_REQUIRE_CORPUS") == "1"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the package once: scratch projects write no bytecode, and each process would compile it anew."""
+    """Compile the package once: scratch projects write no bytecode, so each process would do it."""
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(Path(stepfork.__file__).parent, quiet=2)
 

@@ -1,5 +1,7 @@
 """Past the end of the recording: calls that run live once and answer offline from then on."""
 
+# ruff: noqa: D103 - agents are written as their authors would
+
 from __future__ import annotations
 
 import asyncio
@@ -75,13 +77,18 @@ def test_unanswered_calls_run_once_and_answer_offline_from_then_on(path: Path) -
 
     assert stops(stepfork.replay(path, agent)) == ["refund#2"]
     live, ran = bodies.ran_in(lambda: extend(path, agent))
-    assert ran == 2 and live.extended == ["test#1/refund#2", "test#1/stream#1"]
-    assert path.read_bytes() == before and len(extension_paths(path)) == 1
+    assert ran == 2
+    assert live.extended == ["test#1/refund#2", "test#1/stream#1"]
+    assert path.read_bytes() == before
+    assert len(extension_paths(path)) == 1
     offline, ran = bodies.ran_in(lambda: stepfork.replay(path, agent))
-    assert ran == 0 and offline.result == live.result and offline.unused == []
+    assert ran == 0
+    assert offline.result == live.result
+    assert offline.unused == []
     assert [call.label for call in made(offline) if call.extended] == ["refund#2", "stream#1"]
     _, ran = bodies.ran_in(lambda: extend(path, agent))
-    assert ran == 0 and len(extension_paths(path)) == 1
+    assert ran == 0
+    assert len(extension_paths(path)) == 1
 
 
 def test_a_stale_reply_is_asked_for_anew_and_stands_for_the_old_one(path: Path) -> None:
@@ -90,10 +97,12 @@ def test_a_stale_reply_is_asked_for_anew_and_stands_for_the_old_one(path: Path) 
     _, ran = bodies.ran_in(lambda: extend(path, lambda: ask("second")))
     assert ran == 1
     offline = stepfork.replay(path, lambda: ask("second"))
-    assert offline.result == "reply to second" and offline.stale == []
+    assert offline.result == "reply to second"
+    assert offline.stale == []
     assert stepfork.replay(path, lambda: ask("first")).result == "reply to first"
     third = stepfork.replay(path, lambda: ask("third"))
-    assert third.result == "reply to second" and len(third.stale) == 1
+    assert third.result == "reply to second"
+    assert len(third.stale) == 1
 
 
 def test_an_address_names_the_one_call_that_runs_live(path: Path) -> None:
@@ -101,7 +110,8 @@ def test_an_address_names_the_one_call_that_runs_live(path: Path) -> None:
     first = extend(path, lambda: refund("old"), "refund#1").result
     assert stepfork.replay(path, lambda: refund("old")).result == first
     second = extend(path, lambda: refund("old"), "refund#1").result
-    assert second != first and len(extension_paths(path)) == 2
+    assert second != first
+    assert len(extension_paths(path)) == 2
     assert stepfork.replay(path, lambda: refund("old")).result == second
     assert stops(extend(path, lambda: refund("new"), "refund#1")) == ["refund#2"]
 
@@ -117,7 +127,8 @@ def test_what_a_live_call_raises_is_kept_as_its_outcome(path: Path) -> None:
 
     assert extend(path, agent).result == "failed: k"
     offline, ran = bodies.ran_in(lambda: stepfork.replay(path, agent))
-    assert offline.result == "failed: k" and ran == 0
+    assert offline.result == "failed: k"
+    assert ran == 0
 
 
 def test_what_a_live_call_changed_in_place_is_kept_too(path: Path) -> None:
@@ -160,7 +171,9 @@ def test_each_live_call_is_kept_at_once(path: Path) -> None:
 
     extend(path, agent)
     run, ran = bodies.ran_in(lambda: stepfork.replay(path, agent))
-    assert ran == 0 and run.frontiers == [] and len(extension_paths(path)) == 1
+    assert ran == 0
+    assert run.frontiers == []
+    assert len(extension_paths(path)) == 1
     with pytest.raises(KeyError):
         _ = run.result
 
@@ -173,12 +186,14 @@ def test_what_a_live_call_calls_inside_is_part_of_it(path: Path) -> None:
         return refund("inside")
 
     run, ran = bodies.ran_in(lambda: extend(path, outer))
-    assert ran == 1 and [call.label for call in made(run)] == ["outer#1"]
+    assert ran == 1
+    assert [call.label for call in made(run)] == ["outer#1"]
     assert stepfork.replay(path, outer).result == run.result
 
 
 def test_live_sends_the_calls_of_a_name_out_and_keeps_nothing(path: Path) -> None:
     """live= is for this replay only."""
     run, ran = bodies.ran_in(lambda: stepfork.replay(path, lambda: refund("old"), live={"refund"}))
-    assert ran == 1 and run.result.endswith(f"({len(bodies.ran)})")
+    assert ran == 1
+    assert run.result.endswith(f"({len(bodies.ran)})")
     assert extension_paths(path) == []

@@ -1,5 +1,7 @@
 """A call that the recording cannot answer stops the agent, whatever the agent makes of it."""
 
+# ruff: noqa: D103 - agents are written as their authors would
+
 from __future__ import annotations
 
 import asyncio
@@ -115,11 +117,13 @@ SWALLOWED = [value for name, value in sorted(globals().items()) if name.startswi
 def test_a_swallowed_stop_is_a_stop_all_the_same(empty: Path, agent: Callable[[], Any]) -> None:
     """The body does not run, the call stands in the result, and result raises (B27)."""
     run, ran = bodies.ran_in(lambda: stepfork.replay(empty, agent))
-    assert ran == 0 and len(run.frontiers) == 1
+    assert ran == 0
+    assert len(run.frontiers) == 1
     with pytest.raises(UnrecordedCall):
         _ = run.result
     (call,) = made(run)
-    assert call.unrecorded and call.outcome.status == "stopped"
+    assert call.unrecorded
+    assert call.outcome.status == "stopped"
 
 
 def test_an_agents_own_except_exception_lets_the_stop_through(empty: Path) -> None:
@@ -137,7 +141,8 @@ def test_a_second_call_after_a_caught_stop_is_stopped_too(empty: Path) -> None:
                 refund(order)
 
     run, ran = bodies.ran_in(lambda: stepfork.replay(empty, agent))
-    assert ran == 0 and stops(run) == ["refund#1", "refund#2"]
+    assert ran == 0
+    assert stops(run) == ["refund#1", "refund#2"]
     assert [call.input["order"] for call in made(run)] == ["a", "b"]
 
 
@@ -183,7 +188,8 @@ def test_a_failure_beside_a_swallowed_stop_is_a_failure(path: Path) -> None:
     with suppress(KeyError):
         record(path, before)
     run = stepfork.replay(path, now)
-    assert run.run.failure is not None and run.run.failure.type == "builtins:KeyError"
+    assert run.run.failure is not None
+    assert run.run.failure.type == "builtins:KeyError"
     assert len(run.frontiers) == 1
 
 
@@ -202,7 +208,8 @@ def test_a_repeat_says_how_many_calls_were_recorded(path: Path) -> None:
     assert "recorded 2 calls, this is call 3" in text
     sites = [line.split()[-1] for line in text.splitlines() if "test_frontier.py:" in line]
     lines = [int(site.rpartition(":")[2]) for site in sites]
-    assert len(lines) == 3 and lines[0] == lines[1] + 2 == lines[2] + 1
+    assert len(lines) == 3
+    assert lines[0] == lines[1] + 2 == lines[2] + 1
 
 
 def test_the_message_shows_recorded_now_and_only_what_differs(
@@ -220,13 +227,17 @@ def test_the_message_shows_recorded_now_and_only_what_differs(
     assert now.split()[3].partition(":")[0].endswith("test_frontier.py")
     assert differs.split(maxsplit=1) == ["differs", "amount: 1 -> 2"]
     assert recorded.index("unused") == head.index("run.jsonl") == now.index(now.split()[3])
-    assert "override=" in ways[0] and "--stepfork-extend" in ways[1]
+    assert "override=" in ways[0]
+    assert "--stepfork-extend" in ways[1]
 
 
 def test_a_renamed_tool_is_told_how_to_keep_its_name(path: Path) -> None:
     """Where only the name differs, name= is the way."""
-    new = stepfork.tool(lambda order, amount=0: None, name="give_back")
-    run = rerun(path, lambda: new("A-17"), lambda: refund("A-17"))
+
+    @stepfork.tool
+    def give_back(order: str, amount: int = 0) -> None: ...
+
+    run = rerun(path, lambda: give_back("A-17"), lambda: refund("A-17"))
     with pytest.raises(UnrecordedCall, match=r'@stepfork\.tool\(name="refund"\)'):
         _ = run.result
 
@@ -240,7 +251,8 @@ def test_what_a_tool_changed_must_have_its_place(path: Path) -> None:
 
     record(path, lambda: note("k", {"rows": []}))
     run = stepfork.replay(path, lambda: note("k", {}))
-    assert stops(run) == ["note#1"] and "state" in run.frontiers[0].why
+    assert stops(run) == ["note#1"]
+    assert "state" in run.frontiers[0].why
 
 
 def test_the_stop_itself_never_leaves_replay(empty: Path) -> None:

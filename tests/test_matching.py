@@ -1,11 +1,13 @@
 """How a call finds its recorded outcome, rule by rule."""
 
+# ruff: noqa: D103 - agents are written as their authors would
+
 from __future__ import annotations
 
 import itertools
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,8 @@ def test_equal_calls_are_served_in_recorded_order(path: Path) -> None:
     before = record(path, lambda: [look("a"), look("a"), look("b"), look("a")])
     run = stepfork.replay(path, lambda: [look("a"), look("b"), look("a"), look("a")])
     assert run.result == [before[0], before[2], before[1], before[3]]
-    assert run.unused == [] and run.frontiers == []
+    assert run.unused == []
+    assert run.frontiers == []
 
 
 def test_a_call_in_a_renamed_step_is_served_and_reported_as_moved(path: Path) -> None:
@@ -63,7 +66,8 @@ def test_a_call_in_a_renamed_step_is_served_and_reported_as_moved(path: Path) ->
     run = rerun(path, lambda: renamed_plan("a", "a"), lambda: plan("a", "a"))
     assert [call.moved_from for call in made(run)] == ["test#1/plan#1/look#1", "test#1/plan#1/look#2"]
     assert [call.address for call in made(run)] == ["test#1/think#1/look#1", "test#1/think#1/look#2"]
-    assert run.unused == [] and run.frontiers == []
+    assert run.unused == []
+    assert run.frontiers == []
 
 
 def test_a_repeat_does_not_take_the_call_of_another_step(path: Path) -> None:
@@ -89,7 +93,8 @@ def test_a_float_within_tolerance_is_drift(path: Path) -> None:
         lambda: [look(0.3), look('{"b":2,"a":1}'), look([float("nan")])],
     )
     assert [call.drifted for call in made(run)] == [True, True, False]
-    assert run.frontiers == [] and run.unused == []
+    assert run.frontiers == []
+    assert run.unused == []
 
 
 def test_a_rule_of_the_test_wins_over_that_of_the_decorator(path: Path) -> None:
@@ -128,7 +133,8 @@ def test_match_says_which_arguments_identify_a_call(path: Path) -> None:
         return f"{order_id} {note}"
 
     run = rerun(path, lambda: fetch("A", "now"), lambda: fetch("A", "then"))
-    assert run.result == "A then" and made(run)[0].moved_from is None
+    assert run.result == "A then"
+    assert made(run)[0].moved_from is None
     assert stops(stepfork.replay(path, lambda: fetch("B", "then"))) == ["fetch#2"]
 
 
@@ -140,7 +146,8 @@ def test_an_ignored_argument_is_neither_recorded_nor_compared(path: Path) -> Non
         return f"{key} of {type(conn).__name__}"
 
     run = rerun(path, lambda: fetch(3.5, "k"), lambda: fetch(object(), "k"))
-    assert run.result == "k of object" and list(made(run)[0].input) == ["key"]
+    assert run.result == "k of object"
+    assert list(made(run)[0].input) == ["key"]
 
 
 def test_a_parameter_newer_than_the_recording_has_its_default_there(path: Path) -> None:
@@ -154,7 +161,8 @@ def test_a_parameter_newer_than_the_recording_has_its_default_there(path: Path) 
 
     was, now = stepfork.tool(old, name="fetch"), stepfork.tool(new, name="fetch")
     run = rerun(path, lambda: now("A"), lambda: was("A"))
-    assert run.result == "A" and run.frontiers == []
+    assert run.result == "A"
+    assert run.frontiers == []
     assert stops(stepfork.replay(path, lambda: now("A", "us"))) == ["fetch#2"]
 
 
@@ -234,7 +242,7 @@ _CALLS = st.lists(
 
 
 def _play(calls: list[tuple[str, Any]]) -> list[Any]:
-    known = {"look": look, "search": search, "ask": ask, "plan": plan}
+    known: dict[str, Callable[[Any], Any]] = {"look": look, "search": search, "ask": ask, "plan": plan}
     return [known[name](key) for name, key in calls]
 
 
@@ -247,7 +255,9 @@ def test_the_same_agent_gets_every_outcome_and_leaves_none(calls: list[tuple[str
         before = record(path, lambda: _play(calls))
         run = stepfork.replay(path, lambda: _play(calls))
     assert run.result == before
-    assert run.unused == [] and run.stale == [] and run.frontiers == []
+    assert run.unused == []
+    assert run.stale == []
+    assert run.frontiers == []
     assert not any(call.moved_from or call.drifted for call in run.run.walk())
 
 

@@ -1,5 +1,7 @@
 """Stubs and injected faults: what is served instead, where, and what happens to a key that fits nothing."""
 
+# ruff: noqa: D103 - agents are written as their authors would
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
@@ -66,7 +68,8 @@ def both(*more: str) -> list[str]:
 def test_a_key_is_an_address_or_the_end_of_one(path: Path, key: str, expected: list[str]) -> None:
     """An address names one call, its end every call that ends so."""
     run = stepfork.replay(path, both, override={key: "stub"})
-    assert run.result == expected and run.unused == []
+    assert run.result == expected
+    assert run.unused == []
     assert [call.overridden for call in made(run)] == [value == "stub" for value in expected]
 
 
@@ -76,7 +79,8 @@ def test_a_bare_name_stands_for_the_unanswered_calls_of_the_tool(path: Path) -> 
         lambda: stepfork.replay(path, lambda: both("new", "newer"), override={"search": None})
     )
     assert run.result == ["found a", "found b", "found c", None, None]
-    assert run.frontiers == [] and ran == 0
+    assert run.frontiers == []
+    assert ran == 0
 
 
 def test_an_exception_is_raised_at_its_call_each_time(path: Path) -> None:
@@ -93,7 +97,8 @@ def test_an_exception_is_raised_at_its_call_each_time(path: Path) -> None:
 
     assert stepfork.replay(path, agent, override={"search": TimeoutError("slow")}).result == ["slow", "slow"]
     run = stepfork.replay(path, both, override={"plan#2/search#1": TimeoutError})
-    assert run.run.failure is not None and run.run.failure.address == "test#1/plan#2/search#1"
+    assert run.run.failure is not None
+    assert run.run.failure.address == "test#1/plan#2/search#1"
     assert run.run.failure.type == "builtins:TimeoutError"
 
 
@@ -105,7 +110,8 @@ def test_every_flavour_of_a_tool_can_be_stubbed(path: Path) -> None:
 
     stubs = {"later": 1, "stream": ["x", "y"], "astream": ["z"]}
     run, ran = bodies.ran_in(lambda: stepfork.replay(path, agent, override=stubs))
-    assert run.result == [1, ["x", "y"], ["z"]] and ran == 0
+    assert run.result == [1, ["x", "y"], ["z"]]
+    assert ran == 0
 
 
 def test_a_key_that_no_call_used_is_an_error_naming_near_addresses(path: Path) -> None:
@@ -141,11 +147,19 @@ def test_a_killed_call_is_answered_by_an_override_only(project: Project) -> None
         }
     ).run("python", "agent.py")
     killed = project.root / "run.jsonl"
-    pay = stepfork.tool(lambda: bodies.ran.append("pay"), name="pay")
-    run, ran = bodies.ran_in(lambda: stepfork.replay(killed, lambda: pay()))
-    assert ran == 0 and stops(run) == ["pay#1"] and "under way" in run.frontiers[0].why
-    assert made(run)[0].unrecorded and made(run)[0].address == "test#1/pay#1"
-    assert stepfork.replay(killed, lambda: pay(), override={"pay": "paid"}).result == "paid"
+
+    @stepfork.tool
+    def pay() -> str:
+        bodies.ran.append("pay")
+        return "really"
+
+    run, ran = bodies.ran_in(lambda: stepfork.replay(killed, pay))
+    assert ran == 0
+    assert stops(run) == ["pay#1"]
+    assert "under way" in run.frontiers[0].why
+    assert made(run)[0].unrecorded
+    assert made(run)[0].address == "test#1/pay#1"
+    assert stepfork.replay(killed, pay, override={"pay": "paid"}).result == "paid"
 
 
 def test_the_settings_stub_too_and_may_go_unused(path: Path) -> None:

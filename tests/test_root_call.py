@@ -1,5 +1,7 @@
 """The recorded arguments of the root, fed back to the function as it is now."""
 
+# ruff: noqa: D103 - agents are written as their authors would
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -75,7 +77,8 @@ def test_what_does_not_fit_says_so(recorded: dict[str, Any], provided: dict[str,
 
     with pytest.raises(RootArgumentsError, match=says) as caught:
         fed(handle, recorded, **provided)
-    assert "recorded   handle(ticket" in str(caught.value) and "session: 'Any'" in str(caught.value)
+    assert "recorded   handle(ticket" in str(caught.value)
+    assert "session: 'Any'" in str(caught.value)
 
 
 def test_a_callable_without_signature_gets_what_there_is() -> None:
@@ -93,7 +96,7 @@ class Agent:
 
 
 def test_a_bound_method_is_a_root_like_any_other(tmp_path: Path) -> None:
-    """self is not recorded: the instance is that of the method which is handed in."""
+    """What it is bound to is not recorded: it is that of the method which is handed in."""
     path = tmp_path / "run.jsonl"
     with stepfork.run("test", path=path, ticket="A", urgent=True):
         pass

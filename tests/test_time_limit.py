@@ -1,5 +1,7 @@
 """A replay that takes too long is stopped, wherever it waits, and leaves no alarm behind."""
 
+# ruff: noqa: D103 - agents are written as their authors would
+
 from __future__ import annotations
 
 import asyncio
@@ -42,6 +44,11 @@ def spins() -> None:
         pass
 
 
+def sleeps_in_small_pieces() -> None:
+    for _ in range(1000):
+        time.sleep(0.01)
+
+
 def joins_a_blocked_thread() -> None:
     thread = threading.Thread(target=threading.Event().wait, args=(30,), daemon=True)
     thread.start()
@@ -82,12 +89,18 @@ AGENTS = [
 ]
 
 
+def test_a_loop_that_is_stopped_in_the_middle_of_its_own_code_goes_on(path: Path) -> None:
+    """An exception there would lose the task that was to be stopped, and the replay would never end."""
+    assert all(stepfork.replay(path, spins_in_a_loop, timeout=0.01).timed_out for _ in range(30))
+
+
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.__name__)
 def test_whatever_takes_too_long_is_stopped(path: Path, agent: Callable[[], Any]) -> None:
     """Sleeping, spinning, blocked or awaiting: result raises ReplayTimeout."""
     began = time.monotonic()
     run = stepfork.replay(path, agent, timeout=0.15)
-    assert time.monotonic() - began < 5 and run.timed_out
+    assert time.monotonic() - began < 5
+    assert run.timed_out
     with pytest.raises(ReplayTimeout, match=r"0\.15 s"):
         _ = run.result
 
@@ -118,7 +131,8 @@ def test_a_stop_in_areplay_leaves_the_loop_of_the_test_alone(path: Path) -> None
             assert run.timed_out
         await asyncio.sleep(0.01)
         task = asyncio.current_task()
-        assert task is not None and task.cancelling() == 0
+        assert task is not None
+        assert task.cancelling() == 0
         return "went on"
 
     assert asyncio.run(test()) == "went on"
@@ -159,7 +173,8 @@ def test_an_alarm_that_is_due_earlier_rings_in_its_time(path: Path) -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         run = stepfork.replay(path, sleeps, timeout=20)
-        assert isinstance(run.error, TimeoutError) and not run.timed_out
+        assert isinstance(run.error, TimeoutError)
+        assert not run.timed_out
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
@@ -170,7 +185,7 @@ def test_outside_of_the_main_thread_there_is_a_limit_too(path: Path) -> None:
     runs: list[Any] = []
 
     def play() -> None:
-        for agent in (spins, awaits, lambda: [time.sleep(0.01) for _ in range(1000)]):
+        for agent in (spins, awaits, sleeps_in_small_pieces):
             runs.append(stepfork.replay(path, agent, timeout=0.1))
         with suppress(ReplayStopped):
             sum(range(10**6))

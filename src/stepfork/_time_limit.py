@@ -10,14 +10,14 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stepfork
 from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
+    from types import FrameType, ModuleType
 
 _AGAIN = 0.5
 """Seconds after which it is tried again, since the code may have swallowed the exception."""
@@ -37,23 +37,31 @@ class LoopLimit:
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cancelled = 0
+        self._is_asked = False
+        """The loop was asked to cancel the task and has not come to it yet."""
 
     def watch_this_task(self) -> None:
         """Let this task be the one that is cancelled."""
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
 
-    def expired(self) -> bool:
+    def expired(self, frame: FrameType | None) -> bool:
         """Note that the time is over; true where an exception must stop the code that runs.
 
-        A loop that waits is not to be broken off: it may belong to somebody else, and goes on.
+        A loop that waits is not to be broken off: it may belong to somebody else, and goes on. One
+        whose own code is hit by an exception loses the task that it was about to go on with.
         """
         self.is_over = True
-        if self._loop is None or self._task is None or self._loop.is_closed():
+        loop = self._loop
+        if loop is None or self._task is None or loop.is_closed():
             return True
-        self._loop.call_soon_threadsafe(self._cancel)
-        return asyncio.current_task(self._loop) is not None
+        is_blocked, self._is_asked = self._is_asked, True
+        loop.call_soon_threadsafe(self._cancel)
+        if frame is None:
+            return is_blocked
+        return asyncio.current_task(loop) is not None and not _is_in(frame, asyncio)
 
     def _cancel(self) -> None:
+        self._is_asked = False
         if self._task is not None:
             self._cancelled += 1
             self._task.cancel()
@@ -71,10 +79,11 @@ class LoopLimit:
 
 
 @contextmanager
-def time_limit(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
+def time_limit(seconds: float, expired: Callable[[FrameType | None], bool]) -> Iterator[None]:
     """Raise ReplayStopped in this thread after ``seconds``.
 
-    ``expired`` is asked first, each time; where it returns false it has stopped the code itself. In
+    ``expired`` is asked first, each time, with the frame that runs where that is known; where it
+    returns false it has stopped the code itself. In
     the main thread a signal ends even a blocking call; in another thread, or where there are no such
     signals, the exception arrives when the interpreter next runs the thread's code.
     """
@@ -86,12 +95,14 @@ def time_limit(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
             yield
 
 
-# Code that runs on the way out, where an exception would hit what comes after the agent.
-_LEAVING = {str(file) for file in Path(__file__).parent.glob("*.py")} | {contextlib.__file__}
+def _is_in(frame: FrameType, *modules: ModuleType) -> bool:
+    """Whether this is code of one of these packages or modules."""
+    name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return name in {module.__name__ for module in modules}
 
 
 @contextmanager
-def _by_signal(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
+def _by_signal(seconds: float, expired: Callable[[FrameType | None], bool]) -> Iterator[None]:
     left, interval = signal.getitimer(signal.ITIMER_REAL)
     if 0 < left <= seconds:  # somebody else's limit ends this code earlier
         yield
@@ -101,12 +112,13 @@ def _by_signal(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
 
     def stop(_signal: int, frame: FrameType | None) -> None:
         nonlocal raised
-        if is_over or not expired():
+        if is_over or not expired(frame):
             return
         raised += 1
         if raised >= _PATIENCE:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, _SOON), _AGAIN / 10)
-            if frame is None or frame.f_code.co_filename in _LEAVING:
+            # On the way out an exception would hit what comes after the agent.
+            if frame is None or _is_in(frame, stepfork, contextlib):
                 return
         raise ReplayStopped(f"the time limit of {seconds:g} s is over")
 
@@ -129,7 +141,7 @@ def _by_signal(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
 
 
 @contextmanager
-def _by_thread(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
+def _by_thread(seconds: float, expired: Callable[[FrameType | None], bool]) -> Iterator[None]:
     target = ctypes.c_ulong(threading.get_ident())
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     lock = threading.Lock()
@@ -139,7 +151,7 @@ def _by_thread(seconds: float, expired: Callable[[], bool]) -> Iterator[None]:
         wait = seconds
         while not done.wait(wait):
             with lock:
-                if not done.is_set() and expired():
+                if not done.is_set() and expired(None):
                     raise_in(target, ctypes.py_object(ReplayStopped))
             wait = _AGAIN
 
