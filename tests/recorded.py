@@ -49,7 +49,9 @@ class Recorded:
     def inputs(self, name: str) -> list[dict[str, Any]]:
         """The decoded arguments of all calls of this name, in order."""
         return [
-            {key: decode(value) for key, value in call.input.items()} for call in self.run.walk() if call.name == name
+            {key: decode(value) for key, value in call.input.items()}
+            for call in self.run.walk()
+            if call.name == name
         ]
 
     def outputs(self, name: str) -> list[Any]:

@@ -142,7 +142,7 @@ class Priced:
 
 
 def test_methods_record_their_arguments_and_never_their_instance(tmp_path: Path) -> None:
-    """Either order of the decorators works, the class name is in the address, self is not in the file (B03, B04)."""
+    """Either order of the decorators works, and the instance is not in the file (B03, B04)."""
     shop = Shop()
 
     def agent() -> None:
@@ -182,7 +182,9 @@ def test_no_parameter_name_is_reserved(tmp_path: Path) -> None:
     """Parameters may be called like those of our own wrappers (B05)."""
 
     @stepfork.tool
-    def odd(spec: int, function: int, args: int, kwargs: int, wrapped: int, instance: int, name: int, self: int) -> int:
+    def odd(
+        spec: int, function: int, args: int, kwargs: int, wrapped: int, instance: int, name: int, self: int
+    ) -> int:
         return spec + function + args + kwargs + wrapped + instance + name + self
 
     values = dict.fromkeys(("spec", "function", "args", "kwargs", "wrapped", "instance", "name", "self"), 1)
@@ -243,7 +245,9 @@ def test_third_party_callables_are_wrapped_in_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("decorate", DECORATORS)
 def test_decorating_a_class_is_refused(decorate: Any) -> None:
     """A class becomes no call and could not be subclassed any more (B09)."""
-    with pytest.raises(DecorationError, match="SF101.*decorates functions, and .*Priced is a class") as caught:
+    with pytest.raises(
+        DecorationError, match=r"SF101.*decorates functions, and .*Priced is a class"
+    ) as caught:
         decorate(Priced)
 
     assert isinstance(caught.value, TypeError)

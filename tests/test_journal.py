@@ -120,7 +120,10 @@ def test_a_torn_last_line_is_ignored_wherever_it_is_torn(tmp_path: Path) -> None
         (lambda lines: [lines[0], *lines[2:]], 2),
         (lambda lines: lines[1:], 1),
         (lambda lines: [b"\xff\xfe", *lines], 1),
-        (lambda lines: [*lines[:2], b'{"event":"end","call":"nowhere#1","status":"returned"}', *lines[2:]], 3),
+        (
+            lambda lines: [*lines[:2], b'{"event":"end","call":"nowhere#1","status":"returned"}', *lines[2:]],
+            3,
+        ),
         (lambda lines: [lines[0]], 1),
         (lambda lines: [b'{"v":0}', *lines[1:]], 1),
         (lambda lines: [*lines[:2], b"[" * 5000, *lines[2:]], 3),
@@ -202,7 +205,9 @@ def test_runs_are_for_their_owner_alone(project: Project) -> None:
 
     (path,) = journals(project)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(path.parent.stat().st_mode) == stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
+    )
     assert ".stepfork" not in project.run("git", "status", "--porcelain").out
 
 
@@ -210,10 +215,14 @@ def test_a_full_disk_costs_one_warning_and_nothing_else(tmp_path: Path) -> None:
     """A write that fails ends the recording, not the agent (B12)."""
     recorded = Recorded(tmp_path / "run.jsonl")
     length = stepfork.tool(len)
-    with pytest.warns(RuntimeWarning, match="could not record this run any further") as warned, recorded as opened:
-        journal = opened._frame.session.journal  # type: ignore[union-attr]
-        os.close(journal._descriptor)
-        assert [length("a"), length("bc")] == [1, 2]
+
+    def agent() -> None:
+        with recorded as opened:
+            os.close(opened._frame.session.journal._descriptor)  # type: ignore[union-attr]
+            assert [length("a"), length("bc")] == [1, 2]
+
+    with pytest.warns(RuntimeWarning, match="could not record this run any further") as warned:
+        agent()
 
     assert len(warned) == 1
 
@@ -230,7 +239,10 @@ def test_a_large_text_anywhere_leaves_the_run_readable(tmp_path: Path, where: st
         return text if where == "output" else value
 
     recorded = Recorded(tmp_path / "run.jsonl")
-    with pytest.raises(ValueError, match="xxx") if where == "exception" else contextlib.nullcontext(), recorded:
+    with (
+        pytest.raises(ValueError, match="xxx") if where == "exception" else contextlib.nullcontext(),
+        recorded,
+    ):
         if where == "reason":
             stepfork.fail(text)
         elif where == "chunk":
@@ -278,7 +290,10 @@ def test_a_forked_child_leaves_the_journal_to_its_parent(project: Project) -> No
         }
     )
     process = subprocess.Popen(
-        [sys.executable, "agent.py"], cwd=project.root, env=clean_environment(project.root), start_new_session=True
+        [sys.executable, "agent.py"],
+        cwd=project.root,
+        env=clean_environment(project.root),
+        start_new_session=True,
     )
     process.wait(30)
     try:

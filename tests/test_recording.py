@@ -181,7 +181,11 @@ def test_a_run_can_be_marked_as_failed_from_within(tmp_path: Path) -> None:
 
     failure, second = recorded.run.failure, other.run.failure
     assert failure is not None
-    assert (failure.kind, failure.address, failure.message) == ("failed", "test#1/judge#1", "denied an eligible refund")
+    assert (failure.kind, failure.address, failure.message) == (
+        "failed",
+        "test#1/judge#1",
+        "denied an eligible refund",
+    )
     assert second is not None
     assert (second.address, second.message) == ("test#1", "too slow")
 
@@ -331,7 +335,10 @@ def test_many_threads_lose_no_call(tmp_path: Path) -> None:
 
     recorded = record(tmp_path / "run.jsonl", agent)
 
-    pairs = [(given["order_id"], got["id"]) for given, got in zip(recorded.inputs("lookup"), recorded.outputs("lookup"), strict=True)]
+    pairs = [
+        (given["order_id"], got["id"])
+        for given, got in zip(recorded.inputs("lookup"), recorded.outputs("lookup"), strict=True)
+    ]
     assert sorted(pairs) == sorted((f"A-{number}",) * 2 for number in range(200))
 
 

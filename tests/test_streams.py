@@ -86,7 +86,11 @@ def test_send_and_throw_reach_the_generator(tmp_path: Path) -> None:
 
     def agent() -> None:
         stream = echo()
-        assert [next(stream), stream.send("hello"), stream.throw(KeyError(1))] == ["ready", "HELLO", "caught 1"]
+        assert [next(stream), stream.send("hello"), stream.throw(KeyError(1))] == [
+            "ready",
+            "HELLO",
+            "caught 1",
+        ]
 
     assert chunks(record(tmp_path / "run.jsonl", agent), "echo#1") == ["ready", "HELLO", "caught 1"]
 
@@ -124,7 +128,9 @@ def test_a_stream_left_early_is_recorded_as_such(tmp_path: Path, leave: str) -> 
     assert recorded.run.failure is None
 
 
-def test_leaving_an_async_stream_early_makes_no_noise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_leaving_an_async_stream_early_makes_no_noise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """No context token is reset across a yield, whoever closes the generator (B15)."""
     closers = []
 

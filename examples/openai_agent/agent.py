@@ -7,16 +7,21 @@ model asks for the weather of two places at once, and the agent answers only the
 import json
 import os
 
-import stepfork
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
+
+import stepfork
 
 TOOLS = [
     {
         "type": "function",
         "function": {
             "name": "get_weather",
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+            },
         },
     }
 ]

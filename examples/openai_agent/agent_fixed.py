@@ -6,16 +6,21 @@ Set OPENAI_BASE_URL to the address of one (``server.py`` here is one, and needs 
 import json
 import os
 
-import stepfork
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
+
+import stepfork
 
 TOOLS = [
     {
         "type": "function",
         "function": {
             "name": "get_weather",
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+            },
         },
     }
 ]

@@ -11,13 +11,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def reply_to(messages: list[dict]) -> tuple[int, dict]:
     """Return the status and the body of the response."""
     asked = [call["id"] for message in messages for call in message.get("tool_calls", ())]
-    answered = {message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"}
+    answered = {
+        message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"
+    }
     missing = [call_id for call_id in asked if call_id not in answered]
     if missing:
         text = f"tool_call_ids without a response message: {', '.join(missing)}"
-        return 400, {"error": {"message": text, "type": "invalid_request_error", "param": "messages", "code": None}}
+        return 400, {
+            "error": {"message": text, "type": "invalid_request_error", "param": "messages", "code": None}
+        }
     if answered:
-        return 200, completion({"role": "assistant", "content": f"The weather: {', '.join(answered.values())}."}, "stop")
+        return 200, completion(
+            {"role": "assistant", "content": f"The weather: {', '.join(answered.values())}."}, "stop"
+        )
     calls = [
         {
             "id": f"call_{city.lower()}0000001",

@@ -258,5 +258,8 @@ def _failure_of(root: Call) -> Failure | None:
     if outcome.status != "raised" or not isinstance(outcome.value, dict):
         return None
     return Failure(
-        "raised", outcome.origin, str(outcome.value.get("$exception", "?")), str(outcome.value.get("message", ""))
+        "raised",
+        outcome.origin,
+        str(outcome.value.get("$exception", "?")),
+        str(outcome.value.get("message", "")),
     )

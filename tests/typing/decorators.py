@@ -100,7 +100,7 @@ wrapped = stepfork.tool("x".encode, name="encode")
 assert_type(wrapped(), bytes)
 
 
-@stepfork.tool(nmae="typo")  # type: ignore[call-overload, untyped-decorator]  # pyright: ignore
+@stepfork.tool(nmae="typo")  # type: ignore[call-overload, untyped-decorator]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
 def misspelt() -> None: ...
 
 

@@ -138,7 +138,7 @@ class _Road:
 
 
 def _environment() -> dict[str, str]:
-    """The reader's own: but for settings that would send runs elsewhere, and CI, where nothing is accepted."""
+    """The reader's own, but for settings that send runs elsewhere, and CI, where nothing is accepted."""
     foreign = ("STEPFORK_", "PYTEST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return kept | {
