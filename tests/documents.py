@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepfork._alias import Facts
 from stepfork._calls import Call, Kind, Outcome, Run
-from stepfork._document import Node, document
+from stepfork._verdict.document import Node, document
 
 NO_TIME = (0.0, 0.0)
 

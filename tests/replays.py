@@ -10,7 +10,7 @@ from typing import Any
 
 import stepfork
 from stepfork._calls import Call
-from stepfork._replayed import Replayed
+from stepfork._replay.result import Replayed
 
 
 class Bodies:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 
 from documents import document_of, raised, returned, roots, step, tool
-from stepfork import _compare
-from stepfork._align import Alignment, align, keep_drifted
 from stepfork._calls import Call, Outcome
-from stepfork._compare import Comparison
-from stepfork._document import walk
-from stepfork._report import coloured, difference_lines
+from stepfork._compare import compare as _compare
+from stepfork._compare.compare import Comparison
+from stepfork._verdict.align import Alignment, align, keep_drifted
+from stepfork._verdict.document import walk
+from stepfork._verdict.report import coloured, difference_lines
 from stepfork.tolerance import Rules, approx
 
 

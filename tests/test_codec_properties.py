@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepfork._codec import canonical, decode, encode
-from stepfork._codec_graph import MAX_DEPTH
+from stepfork._codec.graph import MAX_DEPTH
 from test_codec import Colour, Frozen, Line, Many, Model, Node, Pair, Point, Rights, Tagged, Text
 
 TEXTS = st.text(st.characters(exclude_categories=()))  # lone surrogates too

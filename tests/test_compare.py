@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepfork._compare import MAX_DIFFERENCES, Comparison, Difference, compare
+from stepfork._compare.compare import MAX_DIFFERENCES, Comparison, Difference, compare
+from stepfork._compare.rules import Rules
 from stepfork._plain import canonical
-from stepfork._rules import Rules
 from stepfork.errors import OptionError
 from stepfork.tolerance import a, anything, approx, one_of, regex, unordered
 
@@ -270,7 +270,7 @@ def test_a_rule_that_raises_is_an_error_that_names_it() -> None:
 def test_equal_values_do_not_import_deepdiff() -> None:
     """A tenth of a second is kept from every test that passes."""
     code = (
-        "import sys; from stepfork._compare import compare\n"
+        "import sys; from stepfork._compare.compare import compare\n"
         "assert compare({'a': [1.5, 'x']}, {'a': [1.5, 'x']}).same; assert 'deepdiff' not in sys.modules\n"
         "assert not compare({'a': 1}, {'a': 2}).same; assert 'deepdiff' in sys.modules\n"
     )

@@ -1,7 +1,5 @@
 """Tasks, threads and processes in a replay: each call gets its own outcome, and no body runs."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import asyncio
@@ -19,7 +17,7 @@ import pytest
 
 import stepfork
 from replays import Bodies, made, record, rerun, stops
-from stepfork._replayed import Replayed
+from stepfork._replay.result import Replayed
 from stepfork.errors import AmbiguousReplay
 
 bodies = Bodies()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepfork._calls import Call, Criterion, Outcome, Run
-from stepfork._criterion import call_pattern, read_criterion
-from stepfork._judge import judge_criterion
+from stepfork._verdict.criterion import call_pattern, read_criterion
+from stepfork._verdict.judge import judge_criterion
 from stepfork.errors import OptionError
 
 

@@ -86,7 +86,7 @@ class Shop:
     def inside_property(self) -> int:
         return 1
 
-    @stepfork.tool
+    @stepfork.tool  # type: ignore[prop-decorator]
     @property
     def around_property(self) -> int:
         return 2
@@ -256,7 +256,7 @@ def test_decorating_a_class_is_refused(decorate: Any) -> None:
 def test_decorating_what_cannot_be_called_is_refused() -> None:
     """A value is no function."""
     with pytest.raises(DecorationError, match="this is a int"):
-        stepfork.tool(3)  # type: ignore[type-var]
+        stepfork.tool(3)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("option", ["ignore", "match", "mutates"])

@@ -11,7 +11,7 @@ from documents import document_of, model, raised, returned, roots, step, tool
 from stepfork._alias import Facts
 from stepfork._calls import Call, Failure, Outcome, Run
 from stepfork._codec import canonical
-from stepfork._document import LARGE_BYTES, document, expanded, label_of, shortened, walk
+from stepfork._verdict.document import LARGE_BYTES, document, expanded, label_of, shortened, walk
 from stepfork.tolerance import Rules, approx
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from project import MINIMAL, Project
 from stepfork._calls import Call, Entry, Outcome, Run
-from stepfork._entry import Reach, find_entry
+from stepfork._making.entry import Reach, find_entry
 from stepfork.errors import EntryNotFound
 
 AGENT = """

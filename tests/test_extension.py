@@ -1,7 +1,5 @@
 """Past the end of the recording: calls that run live once and answer offline from then on."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import asyncio
@@ -13,10 +11,10 @@ import pytest
 
 import stepfork
 from replays import Bodies, made, record, stops
-from stepfork._conduct import Conductor
-from stepfork._load import load_recording
 from stepfork._paths import extension_paths
-from stepfork._replayed import Replayed
+from stepfork._replay.conduct import Conductor
+from stepfork._replay.load import load_recording
+from stepfork._replay.result import Replayed
 
 bodies = Bodies()
 

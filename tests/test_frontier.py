@@ -1,7 +1,5 @@
 """A call that the recording cannot answer stops the agent, whatever the agent makes of it."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import asyncio

@@ -18,51 +18,24 @@ DOCUMENTS = [PACKAGE.parent.parent / "README.md", *sorted((PACKAGE.parent.parent
 # From the bottom up: a module imports from its own layer and from those before it in this table. What no
 # row names is pure data, so a new module that works with files or with the engine has to be put here.
 LAYERS: dict[str, tuple[str, ...]] = {
-    "files": (
-        "_archive",
-        "_extension",
-        "_journal",
-        "_load",
-        "_paths",
-        "_recording*",
-        "_settings",
-        "_snapshot*",
-        "_store",
-    ),
-    "engine": (
-        "_assess",
-        "_block",
-        "_conduct",
-        "_context",
-        "_explain",
-        "_invoke",
-        "_match*",
-        "_open_run",
-        "_order",
-        "_override",
-        "_record",
-        "_replay*",
-        "_report",
-        "_root_call",
-        "_run",
-        "_serve",
-        "_spec",
-        "_threads",
-        "_time_limit",
-    ),
+    "files": ("_archive", "_events", "_journal", "_paths", "_recording", "_setting*", "_store"),
+    "engine": ("_context", "_invoke", "_open_run", "_record", "_refusal", "_run", "_spec", "_threads"),
     "decorators": ("_decorators",),
-    "making tests": ("_entry*", "_filing", "_make_test", "_proof", "_test_source", "_transcribe"),
-    "surface": ("__init__", "adapters*", "pytest_plugin", "_pytest_*", "_syrupy", "testing"),
+    "replay": ("_replay*",),
+    "verdict": ("_verdict*",),
+    "making tests": ("_making*",),
+    "surface": ("__init__", "adapters*", "pytest_plugin", "_pytest*", "testing"),
     "command line": ("__main__", "cli*"),
 }
 
 # Third-party packages that only these modules import, at the top or inside a function.
 OWNERS: dict[str, tuple[str, ...]] = {
-    "deepdiff": ("_compare",),
-    "syrupy": ("_syrupy",),
-    "pytest": ("pytest_plugin", "_pytest_*", "_syrupy"),
-    "_pytest": ("pytest_plugin", "_pytest_*", "_syrupy"),
-    "ahocorasick_rs": ("_redact", "_secrets"),
+    "deepdiff": ("_compare.compare",),
+    "syrupy": ("_pytest.syrupy",),
+    "pytest": ("pytest_plugin", "_pytest*"),
+    "_pytest": ("pytest_plugin", "_pytest*"),
+    "ahocorasick_rs": ("_redact*",),
+    "yaml": ("_verdict.snapshot",),
 }
 
 # What must be absent after an import, for its cost in time or for the code it runs.

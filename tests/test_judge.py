@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepfork._alias import Facts
 from stepfork._calls import Call, Failure, Outcome, Plain, Run
-from stepfork._judge import judge
+from stepfork._verdict.judge import judge
 
 
 def _run(prompt: str = "Decide on T-1", how: str = "deny", result: Plain = "closed") -> Run:

@@ -1,7 +1,5 @@
 """How a call finds its recorded outcome, rule by rule."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import itertools

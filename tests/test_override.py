@@ -1,7 +1,5 @@
 """Stubs and injected faults: what is served instead, where, and what happens to a key that fits nothing."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator

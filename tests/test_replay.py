@@ -1,7 +1,5 @@
 """What a replay gives back, and that what it serves is what was recorded."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import asyncio

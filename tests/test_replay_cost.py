@@ -1,7 +1,5 @@
 """What a replay costs grows with what was recorded, and no faster."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import sys

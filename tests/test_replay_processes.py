@@ -51,7 +51,8 @@ _POOL = """
     def agent(kind):
         if kind == "subprocess":
             import subprocess
-            subprocess.run([sys.executable, "-c", "import agent; agent.refund('A')"], stderr=subprocess.DEVNULL)
+            code = "import agent; agent.refund('A')"
+            subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
         else:
             with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(kind)) as pool:
                 pool.submit(ignored, "A").result()
@@ -66,7 +67,8 @@ _POOL = """
             except stepfork.StepforkError as error:
                 print(kind, type(error).__name__, error.address)
         import os
-        print([name for name in os.listdir(".") if "ran" in name], [name for name in os.environ if "REPLAYING" in name])
+        ran = [name for name in os.listdir(".") if "ran" in name]
+        print(ran, [name for name in os.environ if "REPLAYING" in name])
 """
 
 

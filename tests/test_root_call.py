@@ -1,7 +1,5 @@
 """The recorded arguments of the root, fed back to the function as it is now."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 import stepfork
 from replays import record
 from stepfork._calls import Call, Outcome
-from stepfork._root_call import root_arguments
+from stepfork._replay.root_call import root_arguments
 from stepfork.errors import RootArgumentsError
 
 

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from documents import PLAINS, document_of, model, returned, roots, step, tool
-from stepfork import _snapshot
 from stepfork._calls import Call
 from stepfork._codec import canonical
-from stepfork._snapshot_orphan import find_orphan
+from stepfork._verdict import snapshot as _snapshot
+from stepfork._verdict.orphan import find_orphan
 from stepfork.errors import SnapshotDamaged
 
 HERE = Path("snapshots/test_it.yaml")

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import inspect
 import warnings
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -241,11 +241,17 @@ async def test_a_plain_function_may_return_something_to_await(tmp_path: Path) ->
         await asyncio.sleep(0)
         return value
 
-    coroutine = stepfork.tool(lambda: later("c"), name="coroutine")
-    task = stepfork.tool(lambda: asyncio.get_running_loop().create_task(later("t")), name="task")
+    @stepfork.tool(name="coroutine")
+    def coroutine() -> Awaitable[str]:
+        return later("c")
+
+    @stepfork.tool(name="task")
+    def task() -> asyncio.Task[str]:
+        return asyncio.get_running_loop().create_task(later("t"))
+
     recorded = Recorded(tmp_path / "run.jsonl")
     async with recorded:
-        started: Any = task()
+        started = task()
         assert isinstance(started, asyncio.Task)
         assert (await coroutine(), await started) == ("c", "t")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepfork._calls import Call, Criterion, Failure, Outcome, Run
-from stepfork._entry import Reach
-from stepfork._test_source import (
+from stepfork._making.entry import Reach
+from stepfork._making.source import (
     added_to,
     describe,
     functions_in,

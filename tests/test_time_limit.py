@@ -1,7 +1,5 @@
 """A replay that takes too long is stopped, wherever it waits, and leaves no alarm behind."""
 
-# ruff: noqa: D103 - agents are written as their authors would
-
 from __future__ import annotations
 
 import asyncio

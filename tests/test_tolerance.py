@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stepfork._codec import encode
-from stepfork._rules import Rules
+from stepfork._compare.rules import Rules
 from stepfork.errors import OptionError
 from stepfork.tolerance import (
     Rule,
@@ -230,7 +230,7 @@ def test_semantic_without_anything_to_embed_with_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The rule can be made in production; only a judgement needs the package."""
-    from stepfork._embedding import installed_embedding
+    from stepfork._compare.embedding import installed_embedding
 
     installed_embedding.cache_clear()
     monkeypatch.setattr(sys, "path", [])
@@ -245,7 +245,7 @@ def test_semantic_without_anything_to_embed_with_says_what_to_install(
 
 def test_semantic_uses_the_package_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors come as an iterator from the one package, as rows of an array from the other."""
-    from stepfork._embedding import installed_embedding
+    from stepfork._compare.embedding import installed_embedding
 
     (tmp_path / "fastembed.py").write_text(
         "class TextEmbedding:\n    def embed(self, texts):\n        yield from ([len(t), 1] for t in texts)\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 from sample_runs import header
 from stepfork._calls import Entry, Failure
 from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked, encode_line
+from stepfork._making.transcribe import transcribe
+from stepfork._making.weight import LARGE_BYTES, what_weighs
 from stepfork._paths import blobs_dir
 from stepfork._recording import read_run
 from stepfork._redact import Redactor
-from stepfork._transcribe import transcribe
-from stepfork._weight import LARGE_BYTES, what_weighs
 
 SECRET = "sk-proj-a8Kd03jfmQ29vbXzLpQ8sT41"
 

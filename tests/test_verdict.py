@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepfork._judge import Finding
-from stepfork._verdict import TABLE, Accepted, Case, Likeness, RowName, decide
+from stepfork._verdict.judge import Finding
+from stepfork._verdict.table import TABLE, Accepted, Case, Likeness, RowName, decide
 
 CASES = st.builds(
     Case,

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from project import Project
-from stepfork import _snapshot
 from stepfork._calls import Criterion
 from stepfork._events import RunMarked, encode_line
+from stepfork._verdict import snapshot as _snapshot
 
 AGENT = """
 import os, time

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from stepfork._version import __version__
 
 if TYPE_CHECKING:
-    from stepfork._conduct import areplay, replay
     from stepfork._decorators import model, step, tool
-    from stepfork._replaying import replaying
+    from stepfork._replay.block import replaying
+    from stepfork._replay.conduct import areplay, replay
     from stepfork._run import fail, run
     from stepfork._settings import configure
     from stepfork.errors import StepforkError, StillFailing
@@ -39,9 +39,9 @@ _HOME = {
     "configure": "_settings",
     "fail": "_run",
     "model": "_decorators",
-    "areplay": "_conduct",
-    "replay": "_conduct",
-    "replaying": "_replaying",
+    "areplay": "_replay.conduct",
+    "replay": "_replay.conduct",
+    "replaying": "_replay.block",
     "run": "_run",
     "step": "_decorators",
     "tool": "_decorators",

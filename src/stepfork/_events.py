@@ -100,6 +100,7 @@ Event: TypeAlias = (
     RunStarted | ExtensionStarted | CallStarted | ItemYielded | CallEnded | RunMarked | RunEnded | FactsFound
 )
 
+
 def with_values(event: Event, change: Callable[[Plain], Plain]) -> Event:
     """Return the event with each recorded value replaced by what ``change`` makes of it."""
     match event:

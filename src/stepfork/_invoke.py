@@ -42,7 +42,7 @@ def begin(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame
     if parent is None:
         if spec.kind != "step":
             if _context.child_of_replay:
-                from stepfork._replay_processes import refused
+                from stepfork._refusal import refused
 
                 raise refused(spec.name)
             return None

@@ -129,3 +129,22 @@ def _named_fields(plain: dict[str, Plain]) -> Iterator[tuple[str, tuple[str | in
                 yield from ((field, ("state", field), inner) for field, inner in value.items())
             elif key not in (name, "of"):
                 yield key, (key,), value
+
+
+def readable(plain: Plain) -> Plain:
+    """Return a value as a person would write it in JSON: fields of an object by name, no type tags."""
+    if isinstance(plain, list):
+        return [readable(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    tag = next(iter(plain), "")
+    if tag == "$object" and isinstance(plain.get("state"), dict):
+        return {key: readable(value) for key, value in plain["state"].items()}
+    if tag == "$enum":
+        return plain.get("name")
+    if tag.startswith("$") and not tag.startswith("$$") and len(plain) == 1:
+        return readable(plain[tag])
+    return {
+        key.removeprefix("$") if key.startswith("$$") else key: readable(value)
+        for key, value in plain.items()
+    }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from stepfork import _context
 from stepfork._calls import Entry, Failure, Plain, child_address
 from stepfork._codec import encode, encode_exception, type_name
+from stepfork._codec.exceptions import message_of
 from stepfork._control_flow import is_control_flow
 from stepfork._events import (
     FORMAT_VERSION,
@@ -31,8 +32,7 @@ from stepfork._events import (
     redacted,
     with_values,
 )
-from stepfork._exceptions import message_of
-from stepfork._in_place import changes_of, may_change
+from stepfork._mutation.watch import changes_of, may_change
 from stepfork._version import __version__
 
 if TYPE_CHECKING:

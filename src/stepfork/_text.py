@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepfork._judge import readable
+from stepfork._plain import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

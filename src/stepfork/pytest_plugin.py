@@ -15,10 +15,10 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from stepfork._conduct import Conductor
-    from stepfork._pytest_session import TestSession
-    from stepfork._replayed import Replayed
-    from stepfork._syrupy import ComparableReplay
+    from stepfork._pytest.session import TestSession
+    from stepfork._pytest.syrupy import ComparableReplay
+    from stepfork._replay.conduct import Conductor
+    from stepfork._replay.result import Replayed
 
 _session_key = pytest.StashKey["TestSession"]()
 
@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse live calls in CI; let agents be recorded where that was asked for."""
-    from stepfork._pytest_session import in_ci
+    from stepfork._pytest.session import in_ci
 
     if config.getoption("--stepfork-extend") is not None and in_ci():
         raise pytest.UsageError("--stepfork-extend makes live calls: not where CI is set")
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def _stepfork_session(request: pytest.FixtureRequest) -> TestSession:
     """What ``replay`` and ``areplay`` of one test share."""
-    from stepfork._pytest_session import TestSession
+    from stepfork._pytest.session import TestSession
 
     option = request.config.getoption
     extend = option("--stepfork-extend")
@@ -127,7 +127,7 @@ class _without_our_frames:  # noqa: N801 - used as a statement
 
 
 def _comparable(request: pytest.FixtureRequest, session: TestSession, replayed: Replayed) -> ComparableReplay:
-    from stepfork._syrupy import comparable
+    from stepfork._pytest.syrupy import comparable
 
     if "snapshot" not in request.fixturenames:
         return comparable(replayed, session)  # type: ignore[no-any-return]
@@ -141,9 +141,9 @@ def _conductor(
     function: Callable[..., Any],
     options: Mapping[str, Any],
 ) -> Conductor:
-    from stepfork._conduct import Conductor
-    from stepfork._load import load_recording
     from stepfork._paths import recording_path
+    from stepfork._replay.conduct import Conductor
+    from stepfork._replay.load import load_recording
 
     provided = dict(options)
     return Conductor(

@@ -27,10 +27,10 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Union, get_args, get_origin
 from uuid import UUID
 
-from stepfork._embedding import Embed, cosine, installed_embedding
-from stepfork._multiset import leftovers
+from stepfork._compare.embedding import Embed, cosine, installed_embedding
+from stepfork._compare.multiset import leftovers
+from stepfork._compare.rules import Rule, Rules, describe, is_retyped
 from stepfork._plain import canonical, is_container, kind, number, tag, text
-from stepfork._rules import Rule, Rules, describe, is_retyped
 from stepfork.errors import OptionError
 
 if TYPE_CHECKING:

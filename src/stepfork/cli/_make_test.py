@@ -16,7 +16,7 @@ from stepfork.errors import OptionError
 if TYPE_CHECKING:
     import argparse
 
-    from stepfork._make_test import Made
+    from stepfork._making.make import Made
 
 _NEEDED = ("pytest", "syrupy", "deepdiff", "yaml", "jsonpath")
 
@@ -56,8 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the test, prove it, and say what was seen."""
     _check_installed()
-    from stepfork._criterion import read_criterion
-    from stepfork._make_test import Wishes, make_test
+    from stepfork._making.make import Wishes, make_test
+    from stepfork._verdict.criterion import read_criterion
 
     criterion = read_criterion(args.expect, args.never, args.times)
     into = Path(os.path.abspath(args.into)) if args.into else None  # noqa: PTH100 - links stay links

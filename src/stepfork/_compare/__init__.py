@@ -1,0 +1,1 @@
+"""Two plain values side by side: what differs, and what a tolerance lets pass."""

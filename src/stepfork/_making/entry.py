@@ -1,0 +1,176 @@
+"""Finds how a test reaches the root function, by asking a process of its own: an import may do anything."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepfork._calls import Entry, Run
+from stepfork._making.entry_probe import MARK
+from stepfork.errors import EntryNotFound
+
+_SECONDS = 120
+_MAIN = "__main__"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How the test's source names the root function."""
+
+    module: str
+    imported: str
+    """The name that is imported from the module."""
+    expression: str
+    """What stands in the call: ``handle``, ``agent.handle``, ``Agent().handle``."""
+    source_root: Path | None = None
+    """The folder that must be on ``sys.path``, where nothing but this search puts it there."""
+    missing: tuple[str, ...] = ()
+    """Parameters without a default that the recording has no argument for."""
+    main_module: str | None = None
+    """The importable name of what was ``__main__`` when the run was recorded."""
+
+
+def find_entry(run: Run, root: Path, given: str | None) -> Reach:
+    """Return how a test imports the root; raises EntryNotFound with the ``--entry`` to give."""
+    if given is not None:
+        module, colon, qualname = given.partition(":")
+        if not (colon and _is_dotted(module) and _is_dotted(qualname)):
+            raise EntryNotFound(
+                f"--entry {given} is not of the form MODULE:CALLABLE",
+                ways_on=["for example: --entry shop.agent:handle"],
+                entry=given,
+            )
+        return _probe(Entry(module, qualname), root, run)
+    if run.entry is None:
+        raise EntryNotFound(
+            f"the run {run.id} was opened with stepfork.run({run.name!r}), where a test cannot find it",
+            ways_on=[f"name the function that opens it: stepfork make-test {run.id} --entry MODULE:CALLABLE"],
+            run=run.id,
+        )
+    if "<" in run.entry.qualname:
+        raise EntryNotFound(
+            f"{run.entry.qualname} is defined inside a function, where a test cannot reach it",
+            ways_on=[
+                "move it to the module's level",
+                f"or name another way in: stepfork make-test {run.id} --entry MODULE:CALLABLE",
+            ],
+            entry=f"{run.entry.module}:{run.entry.qualname}",
+        )
+    return _probe(run.entry, root, run)
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+
+
+def _probe(entry: Entry, root: Path, run: Run) -> Reach:
+    found = _ask(entry, root, run)
+    if "problem" in found:
+        raise _not_found(entry, run, found)
+    folder = found["folder"]
+    return Reach(
+        found["module"],
+        found["imported"],
+        found["expression"],
+        source_root=Path(folder) if folder else None,
+        missing=tuple(name for name in found["required"] if name not in run.root.input),
+        main_module=found["main_module"],
+    )
+
+
+def _not_found(entry: Entry, run: Run, problem: dict[str, Any]) -> EntryNotFound:
+    command = f"stepfork make-test {run.id} --entry MODULE:CALLABLE"
+    if problem.get("runs_agent"):
+        ways = [
+            'put what runs the agent under: if __name__ == "__main__":',
+            f"or move {entry.qualname} into a module that only defines it, and name it there: {command}",
+        ]
+    elif problem.get("needs_instance"):
+        ways = [
+            f"make one at the level of the module, as in: agent = {entry.qualname.rpartition('.')[0]}(...)",
+            f"or write a function that makes one and calls it, and name that: {command}",
+        ]
+    elif problem.get("missing"):
+        ways = [
+            "run make-test in the project of the agent, with what it imports installed",
+            f"or name it: {command}",
+        ]
+    else:
+        ways = [f"name another way in: {command}"]
+    return EntryNotFound(
+        f"a test cannot reach {entry.module}:{entry.qualname}",
+        detail=[("why", problem["problem"])],
+        ways_on=ways,
+        entry=f"{entry.module}:{entry.qualname}",
+    )
+
+
+def _modules(entry: Entry, root: Path) -> list[tuple[str, Path | None]]:
+    """Return module names to try, each with the folder that makes it importable; None: as it is."""
+    if entry.module == _MAIN:
+        return _modules_of_file(entry.file, root)
+    tries: list[tuple[str, Path | None]] = [
+        (entry.module, None),
+        (entry.module, root),
+        (entry.module, root / "src"),
+    ]
+    depth = entry.module.count(".") + 1
+    source = root / entry.file
+    if entry.file and len(source.parents) > depth and source.parents[depth - 1] not in (root, root / "src"):
+        tries.append((entry.module, source.parents[depth - 1]))
+    return tries
+
+
+def _modules_of_file(file: str, root: Path) -> list[tuple[str, Path | None]]:
+    path = Path(file)
+    parts = path.with_suffix("").parts
+    names: list[tuple[str, Path | None]] = [(".".join(parts), None), (".".join(parts), root)]
+    if parts[:1] == ("src",):
+        names = [(".".join(parts[1:]), None), (".".join(parts[1:]), root / "src"), *names]
+    names.append((path.stem, (root / path).parent))
+    return [(name, folder) for name, folder in names if _is_dotted(name) and name != _MAIN]
+
+
+def _ask(entry: Entry, root: Path, run: Run) -> dict[str, Any]:
+    script = run.entry.file if run.entry is not None and run.entry.module == _MAIN else ""
+    question = {
+        "tries": [(module, str(folder) if folder else None) for module, folder in _modules(entry, root)],
+        "file": str(root / entry.file) if entry.file else "",
+        "qualname": entry.qualname,
+        "main_file": str(root / script),
+        "candidates": [name for name, _ in _modules_of_file(script, root)] if script else [],
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "stepfork._making.entry_probe", json.dumps(question)],
+            env=quiet_environment(),
+            cwd=root,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"problem": f"the import did not end within {_SECONDS} s: does the module wait for something?"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(MARK))
+            return found
+    last = (done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"])[-1]
+    return {"problem": f"importing {entry.module} ended the process: {last}"}
+
+
+def quiet_environment() -> dict[str, str]:
+    """Return the environment of a process that only looks at an agent: it records nothing.
+
+    No bytecode is written beside the files of somebody else's project.
+    """
+    return {**os.environ, "STEPFORK_RECORD": "off", "PYTHONDONTWRITEBYTECODE": "1"}

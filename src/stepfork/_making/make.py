@@ -1,0 +1,317 @@
+"""Turns a run into a test: writes the files, proves them, and takes them back where the proof fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stepfork._calls import Criterion, Run
+from stepfork._events import Event, FactsFound, RunMarked, encode_line
+from stepfork._making.entry import Reach, find_entry
+from stepfork._making.filing import Filing
+from stepfork._making.proof import Prover, Verdict
+from stepfork._making.source import added_to, functions_in, name_of_test, new_file
+from stepfork._making.transcribe import transcribe
+from stepfork._making.weight import what_weighs
+from stepfork._open_run import make_redactor
+from stepfork._paths import blobs_dir, recording_path, snapshot_path
+from stepfork._recording import read_run
+from stepfork._settings import settings
+from stepfork._verdict import snapshot as _snapshot
+from stepfork._verdict.judge import judge_criterion
+from stepfork.errors import CriterionMet, FailingRun, OptionError, RecordingDamaged, UnsafeName
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The options of ``make-test``."""
+
+    name: str | None = None
+    into: Path | None = None
+    """An absolute path."""
+    entry: str | None = None
+    xfail: bool = False
+    criterion: Criterion = field(default_factory=Criterion)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made and what the proof showed."""
+
+    name: str
+    test_file: Path
+    recording: Path
+    snapshot: Path
+    files: list[Path]
+    verdict: str
+    """The row of the verdict table; ``still failing`` for a test of a failed run."""
+    reason: str
+    """What the red test says: the failure as it was seen in the replay."""
+    stopped: list[str]
+    """The addresses at which a test of a killed run ends."""
+    notes: list[str]
+
+
+def make_test(journal: Path, run: Run, root: Path, wishes: Wishes, say: Say) -> Made:
+    """Make a test of ``run`` in the project at ``root`` and prove it.
+
+    Raises FailingRun, CriterionMet and OptionError for wishes that do not fit, EntryNotFound, and
+    NotReproduced; then, as after an interrupt, every file is as it was.
+    """
+    _check_wishes(journal, run, wishes)
+    place = _Place.of(run, root, wishes)
+    say("looking for the agent")
+    reach = find_entry(run, root, wishes.entry)
+    filing = Filing()
+    with filing.taken_back_on_failure():
+        return _Maker(journal, run, root, wishes, reach, place, filing, say).make()
+
+
+def _check_wishes(journal: Path, run: Run, wishes: Wishes) -> None:
+    if run.root.outcome.status == "unfinished" and not run.ended:
+        raise FailingRun(
+            f"the run {run.id} is still going on", ways_on=["wait until it has ended, or end it"], run=run.id
+        )
+    if run.incomplete:
+        raise FailingRun(
+            f"the run {run.id} is incomplete: stepfork itself failed while it was recorded",
+            ways_on=["look at the warning that the agent's process printed, and record the run again"],
+            run=run.id,
+        )
+    if wishes.xfail and run.failure is None and not wishes.criterion:
+        raise FailingRun(
+            f"the run {run.id} did not fail: there is no failure to expect",
+            ways_on=["leave out --xfail", "or say what was wrong with it: --expect, --never, --times"],
+            run=run.id,
+        )
+    if not wishes.criterion:
+        return
+    if run.failure is not None and run.failure.kind == "raised":
+        raise FailingRun(
+            f"the run {run.id} raised: that is its failure, and it takes no criterion",
+            ways_on=["leave out --expect, --never and --times"],
+            run=run.id,
+        )
+    if judge_criterion(wishes.criterion, run).finding != "shown":
+        raise CriterionMet(
+            f"the recorded run {run.id} meets this criterion already: the test would never be red",
+            ways_on=["say what should have been different from what the run did"],
+            run=run.id,
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The name of a test and where its files go."""
+
+    name: str
+    test_file: Path
+    is_added: bool
+    """The function goes into a file that is there."""
+
+    @classmethod
+    def of(cls, run: Run, root: Path, wishes: Wishes) -> _Place:
+        if wishes.into is not None and not (wishes.into.is_relative_to(root) and wishes.into.suffix == ".py"):
+            raise UnsafeName(
+                f"--into {wishes.into} is no Python file of the project at {root}",
+                ways_on=["name a file below it, such as --into tests/test_refunds.py"],
+                path=str(wishes.into),
+            )
+        name = wishes.name or _free_name(run, root, wishes.into)
+        test_file = wishes.into or root / "tests" / f"test_{name}.py"
+        place = cls(name, test_file, wishes.into is not None and test_file.exists())
+        place.check_free()
+        return place
+
+    @property
+    def recording(self) -> Path:
+        return recording_path(self.test_file, self.name)
+
+    @property
+    def snapshot(self) -> Path:
+        return snapshot_path(self.test_file, f"test_{self.name}")
+
+    def check_free(self) -> None:
+        """Raise UnsafeName for a name that is none, OptionError where its files exist."""
+        if not self.name.replace("_", "a").isalnum() or not self.name.isascii():
+            raise UnsafeName(
+                f"--name {self.name!r:.100} cannot name a test",
+                ways_on=["letters, digits and underscores only"],
+                name=self.name,
+            )
+        for path in (self.recording, *([] if self.is_added else [self.test_file])):
+            if path.exists():
+                raise OptionError(f"{path} exists already", ways_on=["give another name: --name NAME"])
+
+
+def _free_name(run: Run, root: Path, into: Path | None) -> str:
+    folder = into.parent if into else root / "tests"
+    taken = functions_in(into) if into and into.exists() else set()
+    first = name = name_of_test(run)
+    number = 2
+    while (
+        (folder / f"test_{name}.py").exists()
+        or recording_path(folder / "test.py", name).exists()
+        or f"test_{name}" in taken
+    ):
+        name, number = f"{first}_{number}", number + 1
+    return name
+
+
+@dataclass
+class _Maker:
+    journal: Path
+    run: Run
+    root: Path
+    wishes: Wishes
+    reach: Reach
+    place: _Place
+    filing: Filing
+    say: Say
+    notes: list[str] = field(default_factory=list)
+
+    def make(self) -> Made:
+        self._write_recording()
+        self._write_test()
+        prover = Prover(self.run, self.place.name, self.place.test_file, self.root, self.reach)
+        self._prove_once(prover)
+        self.say("proving it twice in one process")
+        verdict = prover.twice()
+        self._write_snapshot(verdict)
+        if self.run.failure is None:
+            self.say("proving that it is green")
+            verdict = prover.green()
+        self._see_to_git()
+        self._note_what_to_know()
+        return Made(
+            self.place.name,
+            self.place.test_file,
+            self.place.recording,
+            self.place.snapshot,
+            self.filing.files,
+            verdict["verdict"],
+            verdict["reason"],
+            verdict["stopped"],
+            self.notes,
+        )
+
+    def _write_recording(self) -> None:
+        chosen = settings(self.root)
+        redactor = make_redactor(chosen)
+        try:
+            transcript = transcribe(
+                self.journal, redactor, main_module=self.reach.main_module, blob_bytes=chosen.blob_bytes
+            )
+        except (OSError, ValueError) as error:
+            raise RecordingDamaged(f"cannot be read: {self.journal}", detail=[("why", str(error))]) from None
+        lines = transcript.lines
+        if self.wishes.criterion:
+            lines += encode_line(self._criterion_event())
+        recording = self.place.recording
+        self.filing.put(recording, lines)
+        for name, data in transcript.blobs.items():
+            self.filing.put(blobs_dir(recording) / name, data)
+        self.run = read_run(recording)
+        if redactor.found:
+            self.notes.append(f"secrets were found and replaced: {', '.join(sorted(redactor.found))}")
+        heavy = what_weighs(self.run, len(lines) + sum(map(len, transcript.blobs.values())))
+        if heavy:
+            self.notes.append(heavy)
+
+    def _criterion_event(self) -> Event:
+        failure = self.run.failure
+        return RunMarked(
+            failure.message if failure else "misses its criterion",
+            failure.address if failure else None,
+            self.wishes.criterion,
+        )
+
+    def _write_test(self) -> None:
+        place, path = self.place, self.place.test_file
+        if place.is_added:
+            data = added_to(
+                path.read_bytes(), self.run, place.name, self.reach, xfail=self.wishes.xfail, path=path
+            )
+        else:
+            data = new_file(self.run, place.name, self.reach, xfail=self.wishes.xfail).encode()
+        self.filing.put(path, data)
+
+    def _prove_once(self, prover: Prover) -> None:
+        self.say("proving it in a fresh process")
+        seen = prover.once()
+        if seen.lacks_import and self.reach.source_root is not None:
+            self._write_conftest(self.reach.source_root)
+            seen = prover.once()
+        constants = prover.checked(seen)[0]["constants"]
+        if constants:
+            recording = self.place.recording
+            self.filing.put(recording, recording.read_bytes() + encode_line(FactsFound(constants)))
+
+    def _write_conftest(self, folder: Path) -> None:
+        """Let a bare pytest import the agent: it puts only the test's own folder on the path."""
+        conftest = self.root / "conftest.py"
+        where = Path(os.path.relpath(folder, self.root)).as_posix()
+        expression = "Path(__file__).parent" + ("" if where == "." else f' / "{where}"')
+        code = f"import sys\nfrom pathlib import Path\n\nsys.path.insert(0, str({expression}))\n"
+        if conftest.exists():
+            text = f"{conftest.read_text('utf-8').rstrip()}\n\n\n{code}".lstrip()
+        else:
+            text = f'"""Lets pytest import the agent from this project."""\n\n{code}'
+        self.filing.put(conftest, text.encode("utf-8"))
+        self.notes.append(
+            f"conftest.py now puts {'the project folder' if where == '.' else where} on sys.path"
+        )
+
+    def _write_snapshot(self, verdict: Verdict) -> None:
+        state = "accepted" if self.run.failure is None else "recorded failure"
+        text = _snapshot.to_text({**verdict["document"], "state": state})
+        self.filing.put(self.place.snapshot, text.encode("utf-8"))
+
+    def _see_to_git(self) -> None:
+        if not (self.root / ".git").exists():
+            return
+        attributes = self.root / ".gitattributes"
+        folder = self.place.recording.parent.relative_to(self.root).as_posix()
+        line = f"{folder}/** linguist-generated -text"
+        text = attributes.read_text("utf-8") if attributes.exists() else ""
+        if line not in text.splitlines():
+            self.filing.put(
+                attributes, f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n".encode()
+            )
+        ignored = _ignored_by_git(self.root, self.filing.files)
+        if ignored:
+            self.notes.append(f"git ignores what has to be committed: {', '.join(ignored)}; see .gitignore")
+
+    def _note_what_to_know(self) -> None:
+        failure = self.run.failure
+        if failure is not None and failure.kind == "marked" and not self.run.criterion:
+            self.notes.append(
+                "any change of the result or of the tool calls will count as a fix, "
+                "a changed prompt alone will not; --expect, --never or --times say what is right"
+            )
+        for name in self.reach.missing:
+            self.notes.append(
+                f"{name} was not recorded, and the test hands in None: "
+                "put in what the agent's own code needs of it"
+            )
+
+
+def _ignored_by_git(root: Path, files: list[Path]) -> list[str]:
+    names = [path.relative_to(root).as_posix() for path in files if path.is_relative_to(root)]
+    try:
+        done = subprocess.run(
+            ["git", "check-ignore", "--stdin", "-z"],
+            cwd=root,
+            input="\0".join(names),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return []
+    return [name for name in done.stdout.split("\0") if name]

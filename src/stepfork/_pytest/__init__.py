@@ -1,0 +1,1 @@
+"""What only pytest and syrupy see."""

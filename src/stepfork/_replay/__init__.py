@@ -1,0 +1,1 @@
+"""Runs an agent again, its tools and models answered from a recording."""

@@ -1,0 +1,102 @@
+"""One call of a replay, and what is noted when the recording cannot answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stepfork._calls import Call, Outcome, Shape, Status
+from stepfork._codec import encode_exception
+from stepfork._control_flow import is_control_flow
+from stepfork._replay.shelf import Entry, Shelf, Slot
+from stepfork.errors import ReplayStopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepfork._calls import Plain
+    from stepfork._replay.serve import Injected, Recorded, Stop
+    from stepfork._replay.session import Replay
+    from stepfork._spec import Spec
+
+
+@dataclass(eq=False)
+class Frontier:
+    """A call that the recording could not answer."""
+
+    call: Call
+    why: str
+    look: Callable[[], list[Call]] = list
+
+    @cached_property
+    def nearest(self) -> list[Call]:
+        """The recorded calls that look most like it."""
+        return self.look()
+
+
+@dataclass(slots=True, eq=False)
+class ReplayFrame:
+    """One call of a replay."""
+
+    session: Replay
+    spec: Spec | None
+    call: Call
+    recorded: Call | None = None
+    """The recorded call that stands at this address."""
+    answer: Recorded | Injected | Stop | None = None
+    is_live: bool = False
+    is_kept: bool = False
+    """Run live for an extension."""
+    live: dict[str, Any] = field(default_factory=dict)
+    """Of a call that runs live: the arguments that it may change in place."""
+    before: dict[str, bytes] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The highest number given to a call of each name that stands at no recorded address."""
+    _shelves: dict[str, Shelf] = field(default_factory=dict)
+
+    def siblings(self, spec: Spec, blank: Callable[[Plain], Plain]) -> Shelf:
+        """Return the recorded steps of this name below this call."""
+        shelf = self._shelves.get(spec.name)
+        if shelf is None:
+            recorded = self.recorded.children if self.recorded else []
+            slots = (Slot(call.address, [call]) for call in recorded if call.name == spec.name)
+            shelf = Shelf([Entry(slot, slot.recorded, spec, blank) for slot in slots])
+            self._shelves[spec.name] = shelf
+        return shelf
+
+    def item(self, value: object) -> None:
+        """Note one chunk."""
+        if self.call.outcome.items is None:
+            self.call.outcome.items = []
+        self.call.outcome.items.append(self.session.plain(value))
+
+    def returned(self, value: object, shape: Shape) -> None:
+        """Note what the call returned."""
+        self._ended(Outcome("returned", self.session.plain(value), self._items(shape), shape))
+
+    def raised(self, error: BaseException, shape: Shape) -> None:
+        """Note what the call raised."""
+        if isinstance(error, ReplayStopped):
+            self._ended(Outcome("stopped", None, self._items(shape), shape))
+        elif is_control_flow(error) and self.session.has_stopped:
+            self._ended(Outcome("cut_off", None, self._items(shape), shape))
+        else:
+            status: Status = "suspended" if is_control_flow(error) else "raised"
+            plain = self.session.clean(encode_exception(error).plain)
+            origin = self.session.origin(error, self.call.address)
+            self._ended(Outcome(status, plain, self._items(shape), shape, origin))
+
+    def closed_early(self, shape: Shape) -> None:
+        """Note that the consumer left the stream."""
+        self._ended(Outcome("closed_early", None, self._items(shape), shape))
+
+    def _items(self, shape: Shape) -> list[Plain] | None:
+        items = self.call.outcome.items
+        return [] if items is None and shape in ("stream", "astream") else items
+
+    def _ended(self, outcome: Outcome) -> None:
+        self.call.outcome = outcome
+        self.call.span = (self.call.span[0], self.session.tick())
+        if self.is_kept and outcome.status in ("returned", "raised", "closed_early"):
+            self.session.keep(self)

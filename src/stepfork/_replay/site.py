@@ -1,0 +1,44 @@
+"""Which line of the user's code made a call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepfork._paths import PACKAGE
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_LIBRARIES = tuple(
+    str(Path(folder).resolve()) + os.sep
+    for name, folder in sysconfig.get_paths().items()
+    if name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+def call_site() -> str | None:
+    """Return ``file:line`` of the nearest code on the stack that belongs to no library."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        shown = _shown(frame.f_code.co_filename)
+        if shown is not None:
+            return f"{shown}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _shown(filename: str) -> str | None:
+    """Return a source file's path, relative to the working directory if inside; None for a library's."""
+    if filename.startswith("<"):
+        return None
+    path = str(Path(filename).resolve())
+    if path.startswith((PACKAGE, *_LIBRARIES)):
+        return None
+    here = str(Path.cwd()) + os.sep
+    return path.removeprefix(here)

@@ -1,0 +1,1 @@
+"""Judges a replay: what differs from the accepted behaviour, and whether that is green."""
