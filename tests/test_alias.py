@@ -38,7 +38,7 @@ def fresh(*known: Any, clock: tuple[float, float] | None = None) -> Aliases:
         (ID.replace("-", ""), "<uuid>"),
         (f"order_{ID}.json", "order_<uuid>.json"),
         (f"urn:uuid:{ID}, again {OTHER}", "urn:uuid:<uuid>, again <uuid>"),
-        (f"<Agent object at {hex(id(object()))}>", "<Agent object at <address>>"),
+        ("<Agent object at 0x7f20b1ba5980>", "<Agent object at <address>>"),
         (NOW.isoformat(), "<time>"),
         (NOW.replace(tzinfo=None).isoformat(), "<time>"),
         (str(NOW), "<time>"),

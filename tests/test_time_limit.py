@@ -89,7 +89,7 @@ AGENTS = [
 
 def test_a_loop_that_is_stopped_in_the_middle_of_its_own_code_goes_on(path: Path) -> None:
     """An exception there would lose the task that was to be stopped, and the replay would never end."""
-    assert all(stepfork.replay(path, spins_in_a_loop, timeout=0.01).timed_out for _ in range(30))
+    assert all(stepfork.replay(path, spins_in_a_loop, timeout=0.03).timed_out for _ in range(20))
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.__name__)

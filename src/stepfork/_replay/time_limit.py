@@ -27,6 +27,10 @@ _SOON = 2e-4
 """Seconds; somewhere within them the next one comes then."""
 
 
+_DELICATE = ("stepfork", "contextlib", "asyncio", "weakref", "_weakrefset")
+"""Code in which an exception would be lost, or hit what comes after the agent. Soon other code runs."""
+
+
 class LoopLimit:
     """What is done when the time is over: code in an event loop is stopped by cancelling its task."""
 
@@ -81,9 +85,9 @@ def time_limit(seconds: float, expired: Callable[[FrameType | None], bool]) -> I
     """Raise ReplayStopped in this thread after ``seconds``.
 
     ``expired`` is asked first, each time, with the frame that runs where that is known; where it
-    returns false it has stopped the code itself. In
-    the main thread a signal ends even a blocking call; in another thread, or where there are no such
-    signals, the exception arrives when the interpreter next runs the thread's code.
+    returns false it has stopped the code itself. In the main thread a signal ends even a blocking
+    call; in another thread, or where there are no such signals, the exception arrives when the
+    interpreter next runs the thread's code.
     """
     if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
         with _by_signal(seconds, expired):
@@ -111,12 +115,12 @@ def _by_signal(seconds: float, expired: Callable[[FrameType | None], bool]) -> I
         nonlocal raised
         if is_over or not expired(frame):
             return
+        if frame is None or _is_in(frame, *_DELICATE):
+            signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
+            return
         raised += 1
         if raised >= _PATIENCE:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, _SOON), _AGAIN / 10)
-            # On the way out an exception would hit what comes after the agent.
-            if frame is None or _is_in(frame, "stepfork", "contextlib"):
-                return
         raise ReplayStopped(f"the time limit of {seconds:g} s is over")
 
     began = time.monotonic()
@@ -157,6 +161,16 @@ def _by_thread(seconds: float, expired: Callable[[FrameType | None], bool]) -> I
     try:
         yield
     finally:
-        with lock:
-            done.set()
-            raise_in(target, None)  # one that is on its way must not hit what comes after
+        while not done.is_set():
+            try:
+                with lock:
+                    done.set()
+            except ReplayStopped:  # it came in the very moment of leaving
+                continue
+        # One that is on its way arrives here and not in what comes after. It is not taken back: with
+        # that, the interpreter would go on looking for it for ever.
+        try:
+            for _ in range(100):
+                pass
+        except ReplayStopped:
+            pass
