@@ -987,7 +987,7 @@ def test_a_tag_of_a_later_version_is_a_stand_in() -> None:
 def test_what_is_too_large_becomes_a_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
     """One value costs a bounded number of bytes; what is small beside it is kept (B11)."""
     monkeypatch.setattr("stepfork._codec.fast.MAX_SIZE", 50_000)
-    monkeypatch.setattr("stepfork._codec.write.MAX_SIZE", 50_000)
+    monkeypatch.setattr("stepfork._codec.writing.MAX_SIZE", 50_000)
     plain, lossy = encode({"small": "s", "big": "x" * 60_000, "set": {1}})
     assert lossy
     assert (plain["small"], plain["set"]) == ("s", {"$set": [1]})
@@ -997,7 +997,7 @@ def test_what_is_too_large_becomes_a_placeholder(monkeypatch: pytest.MonkeyPatch
 
 def test_what_takes_too_long_becomes_a_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time that one value takes is bounded as well (B11)."""
-    monkeypatch.setattr("stepfork._codec.write.MAX_SECONDS", 0.2)
+    monkeypatch.setattr("stepfork._codec.writing.MAX_SECONDS", 0.2)
 
     class Slow: ...
 

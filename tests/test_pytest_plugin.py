@@ -347,7 +347,13 @@ def test_a_project_without_stepfork_loads_nothing_of_it(tmp_path: Path) -> None:
         tmp_path / "other", MINIMAL | {"conftest.py": conftest, "test_it.py": "def test_it(): ..."}
     )
     shown = project.pytest("-q", "-s", "--collect-only", "-p", "no:anyio", "-p", "no:hypothesispytest")
-    modules = ["stepfork", "stepfork._pytest.session", "stepfork._version", "stepfork.pytest_plugin"]
+    modules = [
+        "stepfork",
+        "stepfork._pytest",
+        "stepfork._pytest.session",
+        "stepfork._version",
+        "stepfork.pytest_plugin",
+    ]
     assert f"LOADED [] {modules}" in shown.out, shown
 
 

@@ -31,10 +31,6 @@ _RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)[0-9]", re.IGNORECASE)
 """Devices on Windows, whatever their ending."""
 
 
-PACKAGE = str(Path(__file__).resolve().parent) + os.sep
-"""Where stepfork's own code is; frames from there are not shown to a person."""
-
-
 def project_root(start: Path) -> Path:
     """Return the nearest folder from ``start`` up with pyproject.toml or .git, else the working directory."""
     return _marked(start) or Path.cwd()

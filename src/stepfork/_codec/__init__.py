@@ -15,10 +15,10 @@ import msgspec
 from stepfork._codec import registry as _codec_registry
 from stepfork._codec.exceptions import bare_exception
 from stepfork._codec.fast import is_plain
-from stepfork._codec.read import read
+from stepfork._codec.reading import read
 from stepfork._codec.standin import Opaque, opaque
 from stepfork._codec.types import Classes, collect_hint_classes, type_name
-from stepfork._codec.write import write
+from stepfork._codec.writing import write
 from stepfork.errors import RecordingDamaged
 
 if TYPE_CHECKING:

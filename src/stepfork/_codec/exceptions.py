@@ -12,6 +12,7 @@ from stepfork._codec.base import Beyond, Reader, Walk, escape_key, unescape_key
 from stepfork._codec.objects import shape_of
 from stepfork._codec.standin import without_addresses
 from stepfork._codec.types import type_name
+from stepfork._frames import is_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,11 +120,14 @@ def _write_chain(exc: BaseException, walk: Walk) -> dict[str, Plain]:
 
 
 def _place(traceback: types.TracebackType | None) -> str | None:
-    if traceback is None:
-        return None
-    while traceback.tb_next is not None:
+    """Return ``file.py:12``: the user's line nearest to where it was raised, else the very place."""
+    found = None
+    while traceback is not None:
+        filename = traceback.tb_frame.f_code.co_filename
+        if found is None or is_users(filename) or not is_users(found[0]):
+            found = filename, traceback.tb_lineno
         traceback = traceback.tb_next
-    return f"{PurePath(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}"
+    return f"{PurePath(found[0]).name}:{found[1]}" if found else None
 
 
 def begin_exception(plain: dict[str, Plain], reader: Reader) -> BaseException:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepfork import _context
-from stepfork._paths import PACKAGE
+from stepfork._frames import PACKAGE
 from stepfork._spec import spec_of
 
 if TYPE_CHECKING:

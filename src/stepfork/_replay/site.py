@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepfork._paths import PACKAGE
+from stepfork._frames import is_users
 
 if TYPE_CHECKING:
     from types import FrameType
-
-_LIBRARIES = tuple(
-    str(Path(folder).resolve()) + os.sep
-    for name, folder in sysconfig.get_paths().items()
-    if name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 
 
 def call_site() -> str | None:
@@ -38,7 +31,7 @@ def _shown(filename: str) -> str | None:
     if filename.startswith("<"):
         return None
     path = str(Path(filename).resolve())
-    if path.startswith((PACKAGE, *_LIBRARIES)):
+    if not is_users(path):
         return None
     here = str(Path.cwd()) + os.sep
     return path.removeprefix(here)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from stepfork._paths import PACKAGE
+from stepfork._frames import PACKAGE
 from stepfork._replay.explain import explain_frontier
 from stepfork._text import printable, shown, shown_arguments, shown_file, shown_path
 from stepfork._verdict.document import ENDINGS, FLAGS, Node, kind_of
