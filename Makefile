@@ -18,7 +18,7 @@ demo: .venv/.package
 	@$(BIN)/stepfork demo
 
 test: .venv/.test
-	@$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 -m "not slow" --hypothesis-profile=quick $(ARGS)
 
 slow: .venv/.test
 	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)

@@ -14,8 +14,9 @@ from project import Project
 from stepfork import _settings
 
 # Shared machines are slow at times; what a property costs is judged by the benchmarks.
-hypothesis.settings.register_profile("stepfork", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("stepfork")
+hypothesis.settings.register_profile("quick", deadline=None, print_blob=True, max_examples=25)
+hypothesis.settings.register_profile("thorough", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("thorough")
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("STEPFORK_CORPUS") or CHECKOUT.parent / "shared" / "corpus")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import thoroughly
 from stepfork._alias import Aliases, Facts, Token, pair, rebind, tokens
 from stepfork._plain import canonical
 
@@ -301,7 +302,7 @@ def renewed(text: str) -> str:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@thoroughly(100)
 @given(documents())
 def test_two_runs_that_differ_in_made_tokens_only_are_blanked_alike(drawn: tuple[Any, list[str]]) -> None:
     """The blank form is what a call is found by, so it has to be the same in every run."""
@@ -315,7 +316,7 @@ def test_two_runs_that_differ_in_made_tokens_only_are_blanked_alike(drawn: tuple
     assert canonical(rebind(old, mapping)) == canonical(new)
 
 
-@settings(max_examples=300, deadline=None)
+@thoroughly(300)
 @given(st.lists(literals | made_tokens(), max_size=4), st.lists(literals | made_tokens(), max_size=4))
 def test_different_texts_of_one_run_never_get_the_same_aliases(left: list[str], right: list[str]) -> None:
     """Within one side the aliases can be read back: nothing that differs is made equal."""
@@ -328,7 +329,7 @@ def test_different_texts_of_one_run_never_get_the_same_aliases(left: list[str], 
     )
 
 
-@settings(max_examples=30, deadline=None)
+@thoroughly(30)
 @given(documents())
 def test_numbering_again_gives_the_same_aliases(drawn: tuple[Any, list[str]]) -> None:
     """An alias, once given, stays."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from documents import document_of, raised, returned, roots, step, tool
+from properties import thoroughly
 from stepfork._calls import Call, Outcome
 from stepfork._compare import compare as _compare
 from stepfork._compare.compare import Comparison
@@ -27,7 +28,7 @@ def lines(alignment: Alignment) -> list[str]:
     return list(difference_lines(alignment))
 
 
-@settings(max_examples=40)
+@thoroughly(40)
 @given(root=roots())
 def test_a_run_is_aligned_with_itself(root: Call) -> None:
     """Equal documents have no difference of any kind."""
@@ -37,7 +38,7 @@ def test_a_run_is_aligned_with_itself(root: Call) -> None:
     assert (alignment.moved, alignment.drift, alignment.summary(), lines(alignment)) == ([], 0, "", [])
 
 
-@settings(max_examples=40)
+@thoroughly(40)
 @given(old=roots(), new=roots())
 def test_no_difference_between_two_runs_is_lost(old: Call, new: Call) -> None:
     """What is found to be the same is the same, whatever the two runs are."""

@@ -11,9 +11,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import thoroughly
 from stepfork._codec import canonical, decode, encode
 from stepfork._codec.graph import MAX_DEPTH
 from test_codec import Colour, Frozen, Line, Many, Model, Node, Pair, Point, Rights, Tagged, Text
@@ -97,7 +98,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(VALUES)
-@settings(max_examples=300, deadline=None)
+@thoroughly(300)
 def test_every_value_comes_back_equal_and_of_the_same_types(value: Any) -> None:
     """Encoded, written as JSON, read and decoded, a value is what it was (B31, B32, B34, B35)."""
     plain, lossy = encode(value)
@@ -107,7 +108,7 @@ def test_every_value_comes_back_equal_and_of_the_same_types(value: Any) -> None:
 
 
 @given(VALUES)
-@settings(max_examples=150, deadline=None)
+@thoroughly(150)
 def test_what_was_decoded_is_written_as_before(value: Any) -> None:
     """A replay that hands on what it was served asks with the very bytes of the recording."""
     plain = encode(value).plain
@@ -115,7 +116,7 @@ def test_what_was_decoded_is_written_as_before(value: Any) -> None:
 
 
 @given(JSON)
-@settings(max_examples=150, deadline=None)
+@thoroughly(150)
 def test_what_json_holds_is_not_copied(value: Any) -> None:
     """The fast path takes everything that needs no tag, and the slow one would say the same."""
     assert encode(value).plain is value
@@ -127,7 +128,7 @@ def test_what_json_holds_is_not_copied(value: Any) -> None:
     st.integers(0, 300),
     st.data(),
 )
-@settings(max_examples=100, deadline=None)
+@thoroughly(100)
 def test_knots_come_back_with_the_same_shape(value: Any, depth: int, data: st.DataObject) -> None:
     """Lists that refer to each other in any way, at any depth, are the same graph again (B11)."""
     lists = list(lists_in([value]))
@@ -165,7 +166,7 @@ def unrolled(value: Any, depth: int) -> str:
 
 
 @given(TEXTS, st.uuids(), st.decimals())
-@settings(max_examples=100, deadline=None)
+@thoroughly(100)
 def test_the_recorded_form_is_valid_json_and_utf_8(
     text: str, identity: uuid.UUID, number: decimal.Decimal
 ) -> None:

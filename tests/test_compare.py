@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import thoroughly
 from stepfork._compare.compare import MAX_DIFFERENCES, Comparison, Difference, compare
 from stepfork._compare.rules import Rules
 from stepfork._plain import canonical
@@ -395,7 +396,7 @@ def in_canonical_order(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=400, deadline=None)
+@thoroughly(400)
 @given(values, values)
 def test_values_are_the_same_exactly_if_nothing_is_reported(old: Any, new: Any) -> None:
     """Whatever is not equal byte for byte is either told as a difference or counted as drift."""
@@ -413,14 +414,14 @@ def test_values_are_the_same_exactly_if_nothing_is_reported(old: Any, new: Any) 
             assert canonical(difference.old) != canonical(difference.new)
 
 
-@settings(max_examples=200, deadline=None)
+@thoroughly(200)
 @given(values, values)
 def test_the_walk_and_deepdiff_agree_on_whether_values_are_the_same(old: Any, new: Any) -> None:
     """How they are compared decides only how the differences are told."""
     assert compare(old, new, budget_seconds=60).same is compare(old, new, max_bytes=0, budget_seconds=60).same
 
 
-@settings(max_examples=100, deadline=None)
+@thoroughly(100)
 @given(values)
 def test_json_text_of_a_value_equals_the_same_text_spelled_otherwise(value: Any) -> None:
     """Spaces and the order of keys are no part of JSON."""

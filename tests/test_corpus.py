@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from corpus.road import Road, crashes, is_exact, real_runs, wrong_writes
 from project import Project
 
@@ -50,6 +52,7 @@ def test_real_runs_go_from_failure_to_a_guarded_fix_and_back(project: Project, c
     assert road.executed() == executed
 
 
+@pytest.mark.slow
 def test_a_database_of_a_megabyte_is_changed_in_place_in_a_replay_as_in_the_run(
     project: Project, corpus: Path
 ) -> None:
@@ -66,6 +69,7 @@ def test_a_database_of_a_megabyte_is_changed_in_place_in_a_replay_as_in_the_run(
     assert road.executed() == executed
 
 
+@pytest.mark.slow
 def test_a_real_crash_is_red_with_the_type_and_message_it_had(project: Project, corpus: Path) -> None:
     """A pydantic error raised between the calls comes back as itself (B32)."""
     cases = crashes(corpus)[:1]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from project import Project, clean_environment
+from road import STRANGER
 from stepfork._settings import settings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -64,7 +65,7 @@ def run_console(block: Block, project: Project) -> None:
             command,
             shell=True,  # what is documented is typed into a shell
             cwd=project.root,
-            env=clean_environment(project.root),
+            env=clean_environment(project.root) | STRANGER,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

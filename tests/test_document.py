@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from documents import document_of, model, raised, returned, roots, step, tool
+from properties import thoroughly
 from stepfork._alias import Facts
 from stepfork._calls import Call, Failure, Outcome, Run
 from stepfork._codec import canonical
@@ -146,7 +147,7 @@ def test_a_conversation_is_not_repeated() -> None:
     assert expanded(shortened(full)) == full
 
 
-@settings(max_examples=50)
+@thoroughly(50)
 @given(root=roots())
 def test_shortening_loses_nothing(root: Call) -> None:
     """What is left out because the call before has it comes back in full."""

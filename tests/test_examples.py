@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from project import MINIMAL, Project, Result
+from road import STRANGER
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -37,7 +38,7 @@ def check_road(
     project: Project, name: str, *, changed: str, said: str, environ: dict[str, str] | None = None
 ) -> None:
     """From the red test over the fix to green, and back to red."""
-    environ = environ or {}
+    environ = {**STRANGER, **(environ or {})}
 
     def pytest_shows(text: str, *options: str, code: int) -> Result:
         result = project.run("pytest", "-q", "-p", "no:cacheprovider", *options, env=environ)
@@ -57,6 +58,7 @@ def check_road(
     pytest_shows("StillFailing", code=1)
 
 
+@pytest.mark.slow
 def test_the_refund_agent_that_crashes(project: Project) -> None:
     """Its fix goes past the end of the recording and is accepted up to there."""
     example(project, "refund_crash")
@@ -72,6 +74,7 @@ def test_the_refund_agent_that_crashes(project: Project) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_refund_agent_that_denies(project: Project) -> None:
     """Nothing raised: the run is marked afterwards, the criterion says what should have come out."""
     example(project, "refund_denied")
@@ -84,6 +87,7 @@ def test_the_refund_agent_that_denies(project: Project) -> None:
     check_road(project, "refund_denied", changed="went on to refund", said="guards up to refund")
 
 
+@pytest.mark.slow
 def test_two_agents_one_the_others_tool(project: Project) -> None:
     """The researcher is answered whole in a replay of the editor."""
     example(project, "two_agents")
@@ -110,6 +114,7 @@ def served() -> Iterator[str]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_the_agent_on_the_openai_sdk(project: Project) -> None:
     """The real SDK against a local server: what the fix asks for goes live once, then the test is offline."""
     pytest.importorskip("openai")
@@ -136,7 +141,7 @@ def test_the_agent_on_the_openai_sdk(project: Project) -> None:
 
 def test_the_demo_shows_every_station(project: Project) -> None:
     """``stepfork demo`` exits with 0 only where each command showed what it should; it works under CI too."""
-    done = project.stepfork("demo", env={"CI": "true", "TMPDIR": os.fspath(project.root)})
+    done = project.stepfork("demo", env=STRANGER | {"CI": "true", "TMPDIR": os.fspath(project.root)})
 
     assert done.code == 0, done
     for text in (

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import stepfork
+from properties import thoroughly
 from replays import made, record, rerun, stops
 from stepfork import tolerance
 
@@ -244,7 +245,7 @@ def _play(calls: list[tuple[str, Any]]) -> list[Any]:
     return [known[name](key) for name, key in calls]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@thoroughly(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_CALLS)
 def test_the_same_agent_gets_every_outcome_and_leaves_none(calls: list[tuple[str, Any]]) -> None:
     """Any recording replayed by the agent that made it: exact, nothing unused, nothing stale."""
@@ -259,7 +260,7 @@ def test_the_same_agent_gets_every_outcome_and_leaves_none(calls: list[tuple[str
     assert not any(call.moved_from or call.drifted for call in run.run.walk())
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@thoroughly(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from("aabc"), min_size=1, max_size=8), st.randoms(use_true_random=False))
 def test_in_any_order_each_argument_keeps_its_own_outcomes(keys: list[str], order: random.Random) -> None:
     """Calls are found by their arguments, never by arrival."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import thoroughly
 from stepfork._mutation import ChangeMisfit, apply, diff
 
 ROW = {"id": "A-17", "items": [{"sku": "x", "n": 1}], "status": "open"}
@@ -267,7 +268,7 @@ VALUES = st.recursive(
 CONTAINERS = st.lists(VALUES, max_size=6) | st.dictionaries(KEYS, VALUES, max_size=5)
 
 
-@settings(max_examples=100, deadline=None)
+@thoroughly(100)
 @given(st.data())
 def test_applying_the_difference_gives_the_value_after(data: st.DataObject) -> None:
     """Whatever two values are, the one becomes the other in place, with types and order of keys (B37)."""

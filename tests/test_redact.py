@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import thoroughly
 from secret_samples import (
     BODY,
     DB_PASSWORD,
@@ -346,7 +347,7 @@ PLAINS = st.recursive(
 SHARED = Redactor(environ=ENVIRON)
 
 
-@settings(max_examples=200, deadline=None)
+@thoroughly(200)
 @given(PLAINS)
 def test_redaction_holds_its_promises_for_any_value(plain: Any) -> None:
     """Redacting twice changes no more, the result matches its origin, the scan foresees it (B43, B44)."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from properties import thoroughly
 from secret_samples import (
     AWS_ID,
     AWS_SECRET,
@@ -308,7 +309,7 @@ def test_no_text_makes_the_rules_slow(redactor: Redactor, part: str) -> None:
     assert time.process_time() - started < 3
 
 
-@settings(max_examples=150, deadline=None)
+@thoroughly(150)
 @given(st.sampled_from([*SHAPES.values(), *FORMS.values()]), TEXTS, TEXTS)
 def test_no_secret_gets_through(secret: str, before: str, after: str) -> None:
     """A planted secret is in none of the bytes, whatever stands around it (B43)."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from documents import PLAINS, document_of, model, returned, roots, step, tool
+from properties import thoroughly
 from stepfork._calls import Call
 from stepfork._codec import canonical
 from stepfork._verdict import snapshot as _snapshot
@@ -26,7 +27,7 @@ def text_of(root: Call) -> str:
     return _snapshot.to_text(document_of(root))
 
 
-@settings(max_examples=50)
+@thoroughly(50)
 @given(root=roots())
 def test_a_document_comes_back_as_it_was(root: Call) -> None:
     """Every value survives the file, and equal documents give equal texts."""

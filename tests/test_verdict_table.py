@@ -34,7 +34,15 @@ MODES = {
     "update in CI, allowed": Mode(("--snapshot-update", "--stepfork-allow-ci"), "1", writes=True),
     "new only": Mode(("--snapshot-update-new-only",), "0", writes=True),
 }
-CELLS = [(situation.name, mode) for mode in MODES for situation in SITUATIONS]
+SELDOM = {"pytest in CI", "new only"}
+"""Modes whose cells follow from the others'; they are run with the slow tests."""
+
+MARKED = [pytest.param(mode, marks=pytest.mark.slow if mode in SELDOM else ()) for mode in MODES]
+CELLS = [
+    pytest.param(situation.name, *mode.values, marks=mode.marks)
+    for mode in MARKED
+    for situation in SITUATIONS
+]
 
 
 def is_written(situation: Situation, mode: str) -> bool:
@@ -79,7 +87,7 @@ def test_a_cell_of_the_table_holds(seen: Seen, name: str, mode: str) -> None:
         assert re.search(situation.message, seen.said[name]), seen.said[name]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MARKED)
 def test_no_file_is_touched_but_the_accepted_snapshots(seen: Seen, mode: str) -> None:
     """Recordings, sources and other snapshots are byte for byte the same, and no folder is left behind."""
     allowed = {
@@ -92,7 +100,7 @@ def test_no_file_is_touched_but_the_accepted_snapshots(seen: Seen, mode: str) ->
     assert changed <= allowed
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MARKED)
 def test_the_process_fails_as_long_as_a_test_does(seen: Seen, mode: str) -> None:
     """Nothing of ours hides pytest's own exit code."""
     assert seen.code == 1

@@ -8,6 +8,7 @@ carried; the agent's context variables stay as they are.
 from __future__ import annotations
 
 import functools
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from stepfork._context import Frame
+
+
+class _Work(threading.local):
+    """What a thread of a pool works at: each job is one of its own, whatever thread takes it."""
+
+    job: object = None
+
+
+_work = _Work()
+
+
+def current_job() -> object:
+    """Return the job of a thread pool that runs here, else the thread."""
+    return _work.job or threading.current_thread()
 
 
 @functools.cache
@@ -59,5 +74,9 @@ def _submit(wrapped: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwarg
 
 
 def _in_frame(frame: Frame, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    with running(frame):
-        return function(*args, **kwargs)
+    outer, _work.job = _work.job, object()
+    try:
+        with running(frame):
+            return function(*args, **kwargs)
+    finally:
+        _work.job = outer
