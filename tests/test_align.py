@@ -165,8 +165,8 @@ def test_drift_beside_a_change_keeps_its_reference_too() -> None:
 def test_another_tolerance_is_a_change_to_be_reviewed() -> None:
     """Loosening a rule does not pass by itself."""
     made = document_of(step("rate#1", outcome=returned({"score": 1.0})))
-    loosened = {**made, "rules": {"rate score": "anything()"}}
-    alignment = align({**made, "rules": {"rate score": "approx(rel=0.1)"}}, loosened)
+    loosened = {**made, "rules": {"rate": {"score": "anything()"}}}
+    alignment = align({**made, "rules": {"rate": {"score": "approx(rel=0.1)"}}}, loosened)
     assert not alignment.within
     assert lines(alignment) == [
         "  tolerance",

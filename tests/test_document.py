@@ -12,7 +12,8 @@ from properties import thoroughly
 from stepfork._alias import Facts
 from stepfork._calls import Call, Failure, Outcome, Run
 from stepfork._codec import canonical
-from stepfork._verdict.document import LARGE_BYTES, document, expanded, label_of, shortened, walk
+from stepfork._verdict.document import LARGE_BYTES, document, label_of, walk
+from stepfork._verdict.repeats import expanded, shortened
 from stepfork.tolerance import Rules, approx
 
 
@@ -119,7 +120,7 @@ def test_the_rules_that_apply_are_written_down() -> None:
     """Loosening a tolerance shows in the review; a rule without a place does not."""
     rules = {"score": Rules({"value": approx(rel=0.1), "absent": approx(rel=0.2)})}
     made = document_of(step("score#1", outcome=returned({"value": 1.0})), rules=rules)
-    assert made["rules"] == {"score value": "approx(rel=0.1)"}
+    assert made["rules"] == {"score": {"value": "approx(rel=0.1)"}}
 
 
 def test_a_large_value_stands_as_its_digest() -> None:

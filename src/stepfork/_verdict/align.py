@@ -8,15 +8,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._codec import canonical
-from stepfork._verdict.document import ENDINGS, EXCEPTION, FLAGS, Node, kind_of, label_of, walk
+from stepfork._verdict.document import ENDINGS, EXCEPTION, Node, content_of, kind_of, label_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stepfork._compare.compare import Difference
+    from stepfork._verdict.document import RuleTexts
     from stepfork.tolerance import Rules
-
-_CONTENT = ("input", *ENDINGS)
 
 
 class Pair(NamedTuple):
@@ -62,7 +61,7 @@ class Alignment:
     reordered: list[str] = field(default_factory=list)
     """Addresses of calls that stand in another order than accepted."""
     outcome: tuple[Any, Any] | None = None
-    rules: tuple[dict[str, str], dict[str, str]] | None = None
+    rules: tuple[RuleTexts, RuleTexts] | None = None
     """The tolerance rules that apply, where they are others than accepted."""
     started: dict[str, float] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
@@ -194,7 +193,7 @@ def _elsewhere(left: dict[str, Node], right: dict[str, Node], alignment: Alignme
 def _content(node: Node) -> bytes:
     kind = kind_of(node)
     name = "" if kind == "step" else label_of(node).rpartition("#")[0]
-    return canonical([kind, name, {key: node[key] for key in (*_CONTENT, *FLAGS) if key in node}])
+    return canonical([kind, name, content_of(node)])
 
 
 def _join(parent: str, label: str) -> str:
@@ -202,8 +201,7 @@ def _join(parent: str, label: str) -> str:
 
 
 def _compare(pair: Pair, rules: Rules | None, alignment: Alignment) -> None:
-    old = {key: pair.old[key] for key in (*_CONTENT, *FLAGS) if key in pair.old}
-    new = {key: pair.new[key] for key in (*_CONTENT, *FLAGS) if key in pair.new}
+    old, new = content_of(pair.old), content_of(pair.new)
     if canonical(old) == canonical(new):
         return
     from stepfork._compare.compare import compare

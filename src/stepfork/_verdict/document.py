@@ -6,7 +6,7 @@ Shape::
     test: TestShop::test_refund_denied[eu]
     state: recorded failure | accepted
     outcome: {returned: true} | {raised: KeyError, message: ..., at: ...} | {stopped: [addresses]} | ...
-    rules: {"lookup_order $..amount": "approx(rel=0.01)"}
+    rules: {lookup_order: {"$..amount": "approx(rel=0.01)"}}
     calls: [{step: handle#1, input: {...}, output: ..., calls: [{tool: lookup_order#1, input: {...}}]}]
 
 The outcomes of tools and models stay in the recording.
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from stepfork.tolerance import Rules
 
 Node: TypeAlias = dict[str, Any]
+RuleTexts: TypeAlias = dict[str, dict[str, str]]
+"""The rules that apply: by name of the call and key."""
+
 State: TypeAlias = Literal["recorded failure", "accepted"]
+STATES: tuple[State, ...] = ("recorded failure", "accepted")
 
 KINDS: tuple[Kind, ...] = ("step", "tool", "model")
 FLAGS = ("stale", "overridden", "unrecorded")
@@ -69,14 +73,13 @@ def document(
     }
 
 
-def _rule_texts(calls: list[Node], rules: Mapping[str, Rules]) -> dict[str, str]:
-    texts: dict[str, str] = {}
+def _rule_texts(calls: list[Node], rules: Mapping[str, Rules]) -> RuleTexts:
+    texts: RuleTexts = {}
     for _, node in walk(calls):
         name = label_of(node).rpartition("#")[0]
-        if name in rules:
-            for path, text in rules[name].texts(node).items():
-                texts[f"{name} {path}"] = text
-    return dict(sorted(texts.items()))
+        if name in rules and (found := rules[name].texts(content_of(node))):
+            texts.setdefault(name, {}).update(found)
+    return {name: dict(sorted(found.items())) for name, found in sorted(texts.items())}
 
 
 def _ending(run: Run, shown: Callable[[Plain], Plain]) -> Node:
@@ -179,69 +182,14 @@ def label_of(node: Node) -> str:
     return str(node[kind_of(node)])
 
 
+def content_of(node: Node) -> Node:
+    """Return what is compared of a node: what went in, how it ended, and its flags."""
+    return {key: node[key] for key in ("input", *ENDINGS, *FLAGS) if key in node}
+
+
 def walk(nodes: list[Node], parent: str = "") -> Iterator[tuple[str, Node]]:
     """Yield every node with its address, in order."""
     for node in nodes:
         address = f"{parent}/{label_of(node)}" if parent else label_of(node)
         yield address, node
         yield from walk(node.get("calls", []), address)
-
-
-def shortened(document: Node) -> Node:
-    """Return the document with what an argument repeats of the call before left out."""
-    before: dict[tuple[str, str], tuple[str, list[Plain]]] = {}
-    return _with_inputs(
-        document, lambda address, name, key, value: _shorten(before, address, name, key, value)
-    )
-
-
-def expanded(document: Node) -> Node:
-    """Undo :func:`shortened`. Raises ValueError where the document refers to a call that is not in it."""
-    before: dict[tuple[str, str], tuple[str, list[Plain]]] = {}
-    return _with_inputs(
-        document, lambda address, name, key, value: _expand(before, address, name, key, value)
-    )
-
-
-def _with_inputs(document: Node, change: Callable[[str, str, str, Plain], Plain]) -> Node:
-    def rebuilt(node: Node, parent: str) -> Node:
-        label = label_of(node)
-        address = f"{parent}/{label}" if parent else label
-        name = label.rpartition("#")[0]
-        copy = dict(node)
-        copy["input"] = {key: change(address, name, key, value) for key, value in node["input"].items()}
-        if "calls" in node:
-            copy["calls"] = [rebuilt(child, address) for child in node["calls"]]
-        return copy
-
-    return {**document, "calls": [rebuilt(node, "") for node in document["calls"]]}
-
-
-def _shorten(
-    before: dict[tuple[str, str], tuple[str, list[Plain]]], address: str, name: str, key: str, value: Plain
-) -> Plain:
-    if not isinstance(value, list):
-        return value
-    earlier = before.get((name, key))
-    before[name, key] = address, value
-    if earlier is None:
-        return value
-    there, items = earlier
-    if len(items) < 2 or len(value) < len(items) or canonical(value[: len(items)]) != canonical(items):
-        return value
-    return {"$begins as": there, "items": len(items), "then": value[len(items) :]}
-
-
-def _expand(
-    before: dict[tuple[str, str], tuple[str, list[Plain]]], address: str, name: str, key: str, value: Plain
-) -> Plain:
-    if isinstance(value, dict) and "$begins as" in value:
-        there, items = before.get((name, key), ("", []))
-        if there != value["$begins as"] or len(items) != value.get("items"):
-            raise ValueError(
-                f"{address}: {key} begins as {value['$begins as']}, and that is not the call before"
-            )
-        value = [*items, *value.get("then", [])]
-    if isinstance(value, list):
-        before[name, key] = address, value
-    return value

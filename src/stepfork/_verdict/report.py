@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stepfork._calls import Plain
     from stepfork._verdict.align import Alignment, Changed
     from stepfork._verdict.assess import Assessment
+    from stepfork._verdict.document import RuleTexts
     from stepfork._verdict.table import RowName
 
 
@@ -186,12 +187,20 @@ def _differences(assessment: Assessment) -> Iterator[str]:
     if alignment is None or alignment.within:
         return
     accepted = assessment.renamed_from or assessment.path
-    kept = "recorded" if assessment.case.accepted == "recorded failure" else "accepted"
-    yield f"{shown_file(accepted)}: - {kept}, + now   ({alignment.summary()})"
+    was = "recorded" if assessment.case.accepted == "recorded failure" else "accepted"
+    yield f"{shown_file(accepted)}: - {was}, + now   ({alignment.summary()})"
     lines = list(difference_lines(alignment))
-    yield from lines[:_ROWS]
-    if len(lines) > _ROWS:
-        yield f"  ... and {len(lines) - _ROWS} more lines"
+    kept = lines if len(lines) <= _ROWS else without_dangling(lines[:_ROWS])
+    yield from kept
+    if len(lines) > len(kept):
+        yield f"  ... and {len(lines) - len(kept)} more lines"
+
+
+def without_dangling(lines: list[str]) -> list[str]:
+    """Return what is left of lines that were cut, without headings at their end."""
+    while lines and not lines[-1].startswith("    "):
+        lines = lines[:-1]
+    return lines
 
 
 _Section: TypeAlias = tuple[float, str, list[str]]
@@ -295,9 +304,12 @@ def _outcome(outcome: Node) -> str:
     return ", ".join(outcome)
 
 
-def _rules(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+def _rules(old: RuleTexts, new: RuleTexts) -> Iterator[str]:
     for sign, side, other in (("-", old, new), ("+", new, old)):
-        yield from (f"    {sign} {key}: {text}" for key, text in side.items() if other.get(key) != text)
+        for name, rules in side.items():
+            for path, text in rules.items():
+                if other.get(name, {}).get(path) != text:
+                    yield f"    {sign} {name}: {path} {text}"
 
 
 def _node(node: Node) -> str:

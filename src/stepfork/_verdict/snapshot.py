@@ -7,13 +7,15 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from stepfork._verdict.document import KINDS, Node, expanded, shortened
+from stepfork._verdict.document import KINDS, STATES, Node
+from stepfork._verdict.repeats import expanded, shortened
 from stepfork.errors import SnapshotDamaged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HEADER = "# The accepted behaviour of one agent run. After a change that you want: pytest --snapshot-update\n"
+_WAYS_ON = ["restore it from version control", "or delete it and run pytest --snapshot-update"]
 _OTHER_LINE_ENDS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}|\|{7}) |^={7}$")
 
@@ -61,7 +63,7 @@ def from_text(text: str, path: Path) -> Node:
         raise SnapshotDamaged(
             f"not a snapshot: {path}:1",
             detail=[("why", str(error) or type(error).__name__)],
-            ways_on=["restore it from version control"],
+            ways_on=_WAYS_ON,
             path=str(path),
             line=1,
         ) from None
@@ -78,7 +80,11 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SnapshotDamaged(
-            f"not a text: {path}:1", detail=[("why", str(error))], path=str(path), line=1
+            f"not a text: {path}:1",
+            detail=[("why", str(error))],
+            ways_on=_WAYS_ON,
+            path=str(path),
+            line=1,
         ) from None
 
 
@@ -129,7 +135,7 @@ def _damaged(path: Path, text: str, error: Exception) -> SnapshotDamaged:
     return SnapshotDamaged(
         f"not YAML: {path}:{number}",
         detail=[("why", str(getattr(error, "problem", None) or error))],
-        ways_on=["restore it from version control"],
+        ways_on=_WAYS_ON,
         path=str(path),
         line=number,
     )
@@ -138,6 +144,8 @@ def _damaged(path: Path, text: str, error: Exception) -> SnapshotDamaged:
 def _check(data: Any) -> None:
     if not isinstance(data, dict) or not {"recording", "state", "outcome", "calls"} <= data.keys():
         raise ValueError("it lacks recording, state, outcome or calls")
+    if data["state"] not in STATES:
+        raise ValueError(f"its state is {data['state']!r}: neither {STATES[0]!r} nor {STATES[1]!r}")
     if not isinstance(data["calls"], list) or not isinstance(data["outcome"], dict):
         raise ValueError("its calls are no list, or its outcome no mapping")
     _check_nodes(data["calls"])
