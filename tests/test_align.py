@@ -170,8 +170,8 @@ def test_another_tolerance_is_a_change_to_be_reviewed() -> None:
     assert not alignment.within
     assert lines(alignment) == [
         "  tolerance",
-        "    - rate score: approx(rel=0.1)",
-        "    + rate score: anything()",
+        "    - rate: score approx(rel=0.1)",
+        "    + rate: score anything()",
     ]
 
 
@@ -206,6 +206,15 @@ def test_long_text_is_shown_line_by_line() -> None:
         "      + be kind",
         "        rule 26",
     ]
+
+
+def test_a_long_value_is_shown_where_it_differs() -> None:
+    """What two long lines have in common hides nothing of what they do not."""
+    old, new = (step("handle#1", note=f"{'x' * 400}{end}") for end in ("denied", "granted"))
+    _, before, after = lines(between(old, new))
+    assert before.endswith('denied"')
+    assert after.endswith('granted"')
+    assert max(len(before), len(after)) < 130
 
 
 def test_recorded_control_characters_do_not_reach_the_terminal() -> None:

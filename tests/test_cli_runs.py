@@ -272,6 +272,23 @@ def test_without_a_failed_run_the_default_says_what_to_do(project: Project, runs
     assert "stepfork fail" in shown.err
 
 
+def test_without_a_failed_run_the_default_points_to_one_that_was_cut_off(
+    project: Project, runs: Path
+) -> None:
+    """Most likely it is the one that is meant; without any run there is nothing to mark either."""
+    for command in ("show", "make-test", "export"):
+        shown = project.stepfork(command)
+        assert (shown.code, "with @stepfork.step" in shown.err) == (3, True), shown
+        assert "stepfork fail" not in shown.err
+    journal = write_journal(runs, "1111111111", returned())
+    whole = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(whole[:-2]))
+    shown = project.stepfork("show")
+    assert "one was cut off: stepfork show 1111111111" in shown.err, shown
+    missing = project.stepfork("make-test", "no-such.stepfork")
+    assert (missing.code, "stepfork runs" in missing.err) == (3, True), missing
+
+
 def test_a_thousand_runs_are_listed_quickly(runs: Path) -> None:
     """Only the first lines are read to put them in order."""
     large = refund(order={"text": "x" * 20_000})

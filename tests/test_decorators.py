@@ -277,3 +277,11 @@ def test_a_name_may_hold_what_addresses_are_made_of(tmp_path: Path) -> None:
     search = stepfork.tool(plain, name="web/search#1")
 
     assert record(tmp_path / "run.jsonl", lambda: search("A")).tree == ["web%2Fsearch%231#1"]
+
+
+@pytest.mark.parametrize("tolerance", [{"score": 0.1}, {1: lambda old, new: True}, ["score"]])
+@pytest.mark.parametrize("decorator", [stepfork.step, stepfork.tool, stepfork.model])
+def test_a_tolerance_that_is_none_is_refused_where_it_stands(decorator: Any, tolerance: Any) -> None:
+    """The line of the decorator is shown, not a replay that ended badly."""
+    with pytest.raises(OptionError, match="tolerance"):
+        decorator(tolerance=tolerance)

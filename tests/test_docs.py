@@ -20,6 +20,9 @@ DOCUMENTS = [
     path for path in [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))] if path.exists()
 ]
 
+# Who reads of async tests has a plug-in that runs them.
+READER = STRANGER | {"PYTEST_PLUGINS": f"{STRANGER['PYTEST_PLUGINS']},pytest_asyncio"}
+
 
 class Block(NamedTuple):
     """A fenced block of a document."""
@@ -65,7 +68,7 @@ def run_console(block: Block, project: Project) -> None:
             command,
             shell=True,  # what is documented is typed into a shell
             cwd=project.root,
-            env=clean_environment(project.root) | STRANGER,
+            env=clean_environment(project.root) | READER,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -196,9 +196,14 @@ def test_another_way_in_may_be_given(shop: Project) -> None:
         (None, "shop.agent:LIMIT", "cannot be called: int"),
         (None, "no_such.agent:handle", "No module named 'no_such'"),
         (Entry("__main__", "handle", "scripts/not-a-name.py"), None, "not-a-name.py cannot be imported"),
-        (Entry("__main__", "Needy.handle", "scripts/run_it.py"), None, "needs an instance of Needy"),
+        (
+            Entry("__main__", "Needy.handle", "scripts/run_it.py"),
+            None,
+            "needs an instance of Needy: scripts.run_it holds none",
+        ),
         (Entry("__main__", "handle", "exits.py"), None, "importing exits raised SystemExit: 3"),
         (Entry("broken", "handle", "broken.py"), None, "No module named 'no_such_thing'"),
+        (None, "broken:handle", "with what it imports installed: pip install -e ."),
         (
             Entry("__main__", "handle", "bare.py"),
             None,
@@ -227,3 +232,13 @@ def test_a_module_of_the_same_name_elsewhere_is_not_taken_for_it(
     found = reached(shop, Entry("run_it", "handle", "scripts/run_it.py"))
     assert found.source_root == shop.root / "scripts"
     assert str(tmp_path) not in sys.path
+
+
+def test_what_only_pythonpath_makes_importable_is_known_for_it(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain pytest elsewhere does not have it, so what needs it not is found without it."""
+    (tmp_path / "far_away.py").write_text("def handle(key): ...\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert reached(shop, None, "far_away:handle").needs_path
+    assert not reached(shop, Entry("shop.agent", "handle", "shop/agent.py")).needs_path

@@ -229,6 +229,42 @@ def test_the_message_shows_recorded_now_and_only_what_differs(
     assert "--stepfork-extend" in ways[1]
 
 
+def test_the_lines_of_the_message_fit_a_terminal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the arguments: name, place, and what differs are all seen (B80)."""
+    monkeypatch.chdir(path.parent)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def agent(end: str) -> None:
+        refund("A-17" + "x" * 300 + end, 1)
+
+    run = rerun(path, lambda: agent("now"), lambda: agent("then"))
+    with pytest.raises(UnrecordedCall) as caught:
+        _ = run.result
+    lines = str(caught.value).splitlines()
+    assert max(map(len, lines)) <= 100
+    now, differs = (next(line for line in lines if line.split()[0] == word) for word in ("now", "differs"))
+    assert "refund(order=" in now
+    assert "amount=1" in now
+    assert "test_frontier.py:" in now
+    assert 'then"' in differs
+    assert 'now"' in differs
+
+
+def test_a_long_address_puts_the_recording_on_a_line_of_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first line is never padded beyond the terminal (B80)."""
+    monkeypatch.setenv("COLUMNS", "60")
+    run = rerun(path, lambda: refund("A-17", 2), lambda: refund("A-17", 1))
+    with pytest.raises(UnrecordedCall) as caught:
+        _ = run.result
+    head, *_, last = (
+        line for line in str(caught.value).splitlines() if "/run.jsonl" in line or "SF201" in line
+    )
+    assert head == "SF201 unrecorded call at test#1/refund#2"
+    assert last.split() == ["in", str(path)]
+
+
 def test_a_renamed_tool_is_told_how_to_keep_its_name(path: Path) -> None:
     """Where only the name differs, name= is the way."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stepfork._alias import Facts
-from stepfork._calls import Call, Failure, Outcome, Plain, Run
+from stepfork._calls import Call, Failure, Outcome, Plain, Run, Status
 from stepfork._verdict.judge import judge
+from stepfork.tolerance import Rules, approx
 
 
 def _run(prompt: str = "Decide on T-1", how: str = "deny", result: Plain = "closed") -> Run:
@@ -13,6 +14,14 @@ def _run(prompt: str = "Decide on T-1", how: str = "deny", result: Plain = "clos
     close = Call("tool", "close", "handle#1/close#1", {"how": how}, Outcome("returned", "closed"))
     root = Call("step", "handle", "handle#1", {}, Outcome("returned", result), children=[ask, close])
     return Run("1", "handle", root, failure=Failure("marked", message="denied"))
+
+
+def _cut_off(run: Run, status: Status, *, unrecorded: bool = False) -> Run:
+    """Return the run as one in which the process ended, or the replay stops, in the last call."""
+    run.root.outcome = Outcome(status)
+    last = run.root.children[-1]
+    last.outcome, last.unrecorded = Outcome(status), unrecorded
+    return run
 
 
 def _finding(now: Run, *, stopped: bool = False) -> str:
@@ -38,3 +47,40 @@ def test_another_tool_call_or_another_result_is_a_fix() -> None:
 def test_a_run_that_stopped_before_its_end_no_longer_fails_as_it_did() -> None:
     """The recording answers whatever the recorded run did: what it cannot answer is new."""
     assert _finding(_run(), stopped=True) == "gone"
+
+
+def test_a_killed_run_fails_again_where_it_stops_at_the_call_that_was_under_way() -> None:
+    """It has no result: a mark can only mean where it was cut off."""
+    recorded = _cut_off(_run(), "killed")
+
+    def judged(now: Run) -> str:
+        return judge(recorded, now, stopped=True, facts=Facts()).finding
+
+    assert judged(_cut_off(_run(), "stopped", unrecorded=True)) == "shown"
+    assert judged(_cut_off(_run(how="refund"), "stopped", unrecorded=True)) == "gone"
+    elsewhere = _cut_off(_run(), "stopped", unrecorded=True)
+    elsewhere.root.children[-1].name = "reopen"
+    assert judged(elsewhere) == "gone"
+
+
+def test_an_interrupted_run_fails_again_wherever_the_interrupt_is_raised() -> None:
+    """The line at which Ctrl-C came is another one in a replay."""
+
+    def interrupted(at: str) -> Run:
+        run = _run()
+        run.root.outcome = Outcome(
+            "suspended", {"$exception": "builtins:KeyboardInterrupt", "message": "", "at": at}
+        )
+        return run
+
+    now = interrupted("serve.py:9")
+    assert judge(interrupted("agent.py:3"), now, stopped=False, facts=Facts()).finding == "shown"
+
+
+def test_a_result_within_tolerance_is_the_same_result() -> None:
+    """What varies within its rule from run to run was not what was wrong with it."""
+    rules = {"handle": Rules({"$.output": approx(rel=0.1)})}
+    recorded = _run(result=1.0)
+    near = judge(recorded, _run(result=1.05), stopped=False, facts=Facts(), rules=rules)
+    far = judge(recorded, _run(result=1.5), stopped=False, facts=Facts(), rules=rules)
+    assert (near.finding, far.finding) == ("shown", "gone")

@@ -79,10 +79,10 @@ def test_a_script_becomes_a_test_that_a_bare_pytest_can_run(project: Project) ->
     for text in (
         "wrote  tests/recordings/handle_declined.jsonl",
         "wrote  tests/test_handle_declined.py",
-        "wrote  conftest.py",
+        "wrote  tests/conftest.py",
         "wrote  snapshots/tests/test_handle_declined/test_handle_declined.yaml",
         "red    Declined: A-17 declined with 42",
-        "conftest.py now puts the project folder on sys.path",
+        "tests/conftest.py now puts the project folder on sys.path",
         "git ignores what has to be committed: tests/recordings/handle_declined.jsonl",
         "pytest --snapshot-update",
     ):

@@ -116,6 +116,17 @@ def test_a_snapshot_does_not_depend_on_the_working_directory(
         assert snapshot_path(Path(os.path.relpath(test_file)), "test_refund") == absolute
 
 
+def test_the_snapshots_stay_where_they_are_when_the_folder_becomes_a_project() -> None:
+    """Beside the folder of the tests, where a later ``git init`` puts the root."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        tests = [folder / "tests" / "test_a.py", folder / "tests" / "unit" / "test_b.py"]
+        before = [snapshot_path(test, "test_x") for test in tests]
+        assert before[0] == folder / "snapshots" / "tests" / "test_a" / "test_x.yaml"
+        (folder / ".git").mkdir()
+        assert [snapshot_path(test, "test_x") for test in tests] == before
+
+
 def test_a_test_file_without_a_project_has_its_snapshots_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no marker is above the test file, its own folder is the root."""
     with tempfile.TemporaryDirectory() as folder:

@@ -96,7 +96,7 @@ KEPT = 6 + 2 + 4 + 2 + 1
 
 MARKED = """
 import pytest
-import stepfork
+import stepfork.tolerance
 from shop import agent
 
 still = pytest.mark.xfail(raises=stepfork.StillFailing, strict=True, reason="known")
@@ -154,6 +154,17 @@ def test_damaged(replay, snapshot):
 
 def test_no_recording(replay, snapshot):
     assert replay("absent", agent.well) == snapshot
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("how", ["left", "right", "look"])
+async def test_not_awaited(areplay, snapshot, how):
+    run = areplay("well", agent.well)
+    if how == "look":
+        run.result
+    assert run == snapshot if how == "left" else snapshot == run
+
+def test_misspelt_rule(replay, snapshot):
+    assert replay("well", agent.well, tolerance={"scor": stepfork.tolerance.anything()}) == snapshot
 """
 
 
@@ -273,6 +284,8 @@ DAMAGED = "snapshots/tests/test_marked/test_damaged.yaml"
         ("error_in_teardown", "FAILED", "PASSED"),
         ("damaged", "FAILED", "FAILED"),
         ("no_recording", "FAILED", "FAILED"),
+        ("not_awaited", "FAILED", "FAILED"),
+        ("misspelt_rule", "FAILED", "PASSED"),
     ],
 )
 def test_a_mark_or_a_subtest_does_not_get_a_bug_accepted(
@@ -307,6 +320,25 @@ def test_an_error_shows_the_line_of_the_test_and_none_of_ours(marked: Path) -> N
     assert "src/stepfork" not in out
     assert "replay = <function" not in out
     assert "snapshot = " not in out
+
+
+def test_a_replay_that_is_not_awaited_says_so_whatever_is_asked_of_it(marked: Path) -> None:
+    """A bare coroutine would be compared and accepted as a text (B64)."""
+    out = (marked / "update.txt").read_text("utf-8")
+    said = r"^E .*SF102 areplay\(\.\.\.\) was not awaited"
+    assert len(re.findall(said, out, re.MULTILINE)) == 3
+    assert "was never awaited" not in out
+    assert not list((marked / "update").rglob("*.ambr"))
+
+
+def test_a_rule_that_found_nothing_is_told_whatever_came_of_the_test(marked: Path) -> None:
+    """A misspelt key does not go unseen, and one that found its place is not told of (B69)."""
+    for mode in ("check", "update"):
+        out = (marked / f"{mode}.txt").read_text("utf-8")
+        told = [line for line in out.splitlines() if "matched nothing" in line]
+        assert told == [
+            "tests/test_marked.py::test_misspelt_rule: tolerance 'scor' matched nothing in this run"
+        ]
 
 
 @pytest.mark.slow

@@ -318,7 +318,7 @@ def test_a_tool_without_context_among_several_runs_is_not_guessed(tmp_path: Path
     holder = threading.Thread(target=hold)
     holder.start()
     entered.wait(10)
-    with first, pytest.warns(UserWarning, match="2 runs are open"):
+    with first, pytest.warns(RuntimeWarning, match="2 runs are open"):
         _without_context(lookup, "x")
     done.set()
     holder.join()

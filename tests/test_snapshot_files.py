@@ -134,6 +134,7 @@ def test_content_that_looks_like_a_conflict_is_content(content: str) -> None:
         ("- a\n- b\n", "not a snapshot"),
         ("recording: r\nstate: accepted\noutcome: {}\n", "not a snapshot"),
         ("recording: r\nstate: accepted\noutcome: {}\ncalls:\n- {}\n", "not a snapshot"),
+        ("recording: r\nstate: acepted\noutcome: {}\ncalls: []\n", "not a snapshot"),
         ("recording: r\nstate: accepted\noutcome: {}\ncalls: [{step: a#1}]\n", "not a snapshot"),
         ("recording: [r\n", "not YAML: snapshots/test_it.yaml:2"),
         ("recording: !!python/object/apply:os.system [echo]\n", "not YAML: snapshots/test_it.yaml:1"),
@@ -141,8 +142,9 @@ def test_content_that_looks_like_a_conflict_is_content(content: str) -> None:
 )
 def test_what_is_no_snapshot_is_refused_with_its_place(text: str, why: str) -> None:
     """A damaged file is never read as an empty one, and nothing in it runs (B73, B77)."""
-    with pytest.raises(SnapshotDamaged, match=why):
+    with pytest.raises(SnapshotDamaged, match=why) as caught:
         _snapshot.from_text(text, HERE)
+    assert caught.value.ways_on[-1] == "or delete it and run pytest --snapshot-update"
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

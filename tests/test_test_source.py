@@ -163,6 +163,8 @@ def test_the_name_says_what_failed() -> None:
     failure = Failure("raised", "handle#1", "shop.errors:Shop.CardDeclined", "no")
     assert name_of_test(a_run("RefundAgent.handle", failure)) == "refund_agent_handle_card_declined"
     assert name_of_test(a_run("con")) == "con_run"
+    in_capitals = Failure("raised", "handle#1", "json.decoder:JSONDecodeError", "no")
+    assert name_of_test(a_run("research", in_capitals)) == "research_json_decode_error"
 
 
 def test_a_file_keeps_its_line_ends_and_its_own_names() -> None:

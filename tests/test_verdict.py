@@ -30,6 +30,7 @@ DESIGN = (
     ("still failing", "fail", "refuse"),
     ("cannot be judged: stale", "fail", "refuse"),
     ("as accepted", "pass", "pass"),
+    ("as it failed", "fail", "refuse"),
     ("ended badly", "fail", "refuse"),
     ("no snapshot", "fail", "accept"),
     ("stopped, but ended once", "fail", "refuse"),
@@ -87,16 +88,24 @@ def test_what_passes_is_like_the_snapshot(case: Case) -> None:
     """Green needs a snapshot, and nothing but drift and other places of steps."""
     row = decide(case)
     if row.check == "pass":
-        assert case.accepted != "nothing"
+        assert case.accepted in ("stopped", "ended")
         assert case.likeness != "different"
+        assert not (case.stopped and case.accepted == "ended")
         assert case.finding in ("gone", "none") or (case.finding == "unknown" and not case.stopped)
 
 
 @given(case=CASES)
 def test_an_accepted_end_is_not_given_up_for_a_frontier(case: Case) -> None:
     """Once a run has ended by itself, a replay that stops early is never accepted."""
-    row = decide(case._replace(accepted="ended", stopped=True, likeness="different"))
-    assert row.update == "refuse"
+    row = decide(case._replace(accepted="ended", stopped=True))
+    assert (row.check, row.update) == ("fail", "refuse")
+
+
+@given(case=CASES)
+def test_what_is_like_the_recorded_failure_is_neither_green_nor_accepted(case: Case) -> None:
+    """Where nothing differs from the run that failed, nothing was mended, whatever the failure's judge says."""
+    row = decide(case._replace(accepted="recorded failure", likeness="equal"))
+    assert (row.check, row.update) == ("fail", "refuse")
 
 
 @given(case=CASES)

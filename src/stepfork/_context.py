@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
+
+from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +49,10 @@ class Frame(Protocol):
     @property
     def answer(self) -> Answer | None:
         """What is served instead of executing it."""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its outcome is known."""
 
     def item(self, value: object) -> None:
         """One chunk is about to reach the caller."""
@@ -98,6 +103,16 @@ child_of_replay = REPLAYING in os.environ
 """Whether this process was started by an agent that is being replayed: it must run no tool."""
 
 
+def nothing_is_open() -> bool:
+    """Whether a tool that is called here is a plain call, as almost all are where nothing is recorded."""
+    return not _open and _frame.get() is None and not child_of_replay
+
+
+def replay_is_open() -> bool:
+    """Whether a replay goes on in this process."""
+    return any(session.is_replay for session in _open)
+
+
 def current_frame(*, may_open_run: bool = False) -> Frame | None:
     """Return the innermost call under way here; without a context, the base of the only open session.
 
@@ -105,13 +120,14 @@ def current_frame(*, may_open_run: bool = False) -> Frame | None:
     only in a replay it belongs to what is open, since there it must not reach the world.
     """
     frame = _frame.get()
-    if frame is not None:
-        if frame.session.is_open or frame.session.is_replay:
-            return frame
-        return None
-    if not _open:
-        return None
+    if frame is not None and frame.session.is_open:
+        return frame
     sessions = list(_open)
+    if frame is not None and frame.session.is_replay and len(sessions) != 1:
+        return frame
+    # What is over is no context: a thread that it left behind may serve the next run.
+    if not sessions:
+        return None
     replays = [session for session in sessions if session.is_replay]
     if may_open_run and not replays:
         return None
@@ -120,10 +136,9 @@ def current_frame(*, may_open_run: bool = False) -> Frame | None:
     if replays:
         # Running the tool would be worse than any wrong guess: the replay turns it into a stop.
         return AmbiguousFrame(replays)  # type: ignore[return-value]
-    warnings.warn(
-        f"stepfork: a call in thread {threading.current_thread().name!r} has no context and {len(sessions)} "
-        "runs are open: it is not recorded. Pass the context on: contextvars.copy_context().run(...)",
-        stacklevel=4,
+    warn_once(
+        f"stepfork: a call in a thread has no context and {len(sessions)} runs are open: it is not recorded. "
+        "Pass the context on: contextvars.copy_context().run(...)"
     )
     return None
 

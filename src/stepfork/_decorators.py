@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import wrapt
 
-from stepfork._invoke import flavour_of
-from stepfork._spec import Options, Spec, as_names, make_spec
+from stepfork._context import nothing_is_open, replay_is_open
+from stepfork._invoke import call_function, flavour_of
+from stepfork._spec import Options, Spec, as_names, as_tolerance, make_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +27,8 @@ class BoundDecorated(wrapt.BoundFunctionWrapper[..., Any]):
     """A decorated method of an instance or class; pickles as ``getattr(owner, name)``."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        owner = self._self_instance
-        return getattr, (owner, self.__wrapped__.__name__)
+        name = self.__wrapped__.__name__
+        return _reduced(name, getattr, (self._self_instance, name))
 
     __reduce_ex__ = wrapt.CallableObjectProxy.__reduce_ex__
 
@@ -50,8 +51,11 @@ class Decorated(wrapt.FunctionWrapper[..., Any]):
 
     def __init__(self, wrapped: Any, spec: Spec) -> None:
         flavour = flavour_of(spec.function)
+        runs_at_once = flavour is call_function and spec.kind != "step"
 
         def call(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+            if runs_at_once and nothing_is_open():
+                return wrapped(*args, **kwargs)
             return flavour(spec if instance is None else spec.as_method, wrapped, args, kwargs)
 
         super().__init__(wrapped, call)
@@ -59,8 +63,8 @@ class Decorated(wrapt.FunctionWrapper[..., Any]):
 
     def __reduce__(self) -> tuple[Any, ...] | str:
         if self._found_by_name() is self:
-            return _by_name, (self.__module__, self.__qualname__)
-        return Decorated, (self.__wrapped__, self._self_spec)
+            return _reduced(self._self_spec.name, _by_name, (self.__module__, self.__qualname__))
+        return _reduced(self._self_spec.name, Decorated, (self.__wrapped__, self._self_spec))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
@@ -76,6 +80,14 @@ class Decorated(wrapt.FunctionWrapper[..., Any]):
             return operator.attrgetter(self.__qualname__)(sys.modules[self.__module__])
         except (AttributeError, KeyError):
             return None
+
+
+def _reduced(name: str, find: Any, found_by: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not replay_is_open():
+        return find, found_by
+    from stepfork._refusal import refusing_elsewhere
+
+    return refusing_elsewhere(name, find, found_by)
 
 
 def _by_name(module: str, qualname: str) -> Any:
@@ -121,7 +133,7 @@ def step(
     options = Options(
         name=name,
         ignore=as_names("ignore", ignore) or (),
-        tolerance=dict(tolerance or {}),
+        tolerance=as_tolerance(tolerance),
         expected=(expected,) if isinstance(expected, type) else tuple(expected),
     )
     return _apply("step", function, options)
@@ -202,7 +214,7 @@ def _tool_options(
         name=name,
         ignore=as_names("ignore", ignore) or (),
         match=as_names("match", match),
-        tolerance=dict(tolerance or {}),
+        tolerance=as_tolerance(tolerance),
         mutates=as_names("mutates", mutates),
         repeats=repeats,
     )

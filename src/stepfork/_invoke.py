@@ -7,7 +7,9 @@ served, else the function runs and the frame is told what came of it.
 from __future__ import annotations
 
 import inspect
+import sys
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import wrapt
@@ -16,7 +18,7 @@ from stepfork import _context
 from stepfork._context import Answer, Frame, _frame, current_frame, leave, running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 
     from stepfork._calls import Shape
     from stepfork._spec import Spec
@@ -36,20 +38,28 @@ def flavour_of(function: Any) -> Callable[..., Any]:
     return call_function
 
 
-def begin(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
-    """Return the frame of a call that starts now; None where nothing is recorded or replayed."""
+def begin(
+    spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any], made_in: Frame | None = None
+) -> Frame | None:
+    """Return the frame of a call that starts now; None where nothing is recorded or replayed.
+
+    ``made_in`` is where a coroutine or generator was made that is run only now: what was made in a
+    replay must not run outside of it.
+    """
     parent = current_frame(may_open_run=spec.kind == "step")
-    if parent is None:
-        if spec.kind != "step":
-            if _context.child_of_replay:
-                from stepfork._refusal import refused
+    if parent is None and made_in is not None and made_in.session.is_replay:
+        parent = made_in
+    if parent is not None:
+        return parent.session.enter(spec, parent, args, kwargs)
+    if spec.kind != "step":
+        if _context.child_of_replay:
+            from stepfork._refusal import refused
 
-                raise refused(spec.name)
-            return None
-        from stepfork._open_run import open_root
+            raise refused(spec.name)
+        return None
+    from stepfork._open_run import open_root
 
-        return open_root(spec, args, kwargs)
-    return parent.session.enter(spec, parent, args, kwargs)
+    return open_root(spec, args, kwargs)
 
 
 def call_function(
@@ -72,35 +82,56 @@ def call_function(
     return _watched(frame, result)
 
 
-async def call_coroutine(
+def call_coroutine(
     spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Coroutine[Any, Any, Any]:
+    """Call a coroutine function; like its body, the call starts when the coroutine is first run."""
+    return _coroutine(spec, function, args, kwargs, _frame.get())
+
+
+async def _coroutine(
+    spec: Spec,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    made_in: Frame | None,
 ) -> Any:
-    """Call a coroutine function."""
-    frame = begin(spec, args, kwargs)
+    frame = begin(spec, args, kwargs, made_in)
     if frame is None:
         return await function(*args, **kwargs)
     if frame.answer is not None:
         return await _served_later(frame.answer)
-    return await _awaited(frame, function(*args, **kwargs), "value")
+    return await _awaited(frame, lambda: function(*args, **kwargs), "value")
 
 
 def call_generator(
     spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Generator[Any, Any, Any]:
     """Call a generator function; like its body, the call starts when the first chunk is asked for."""
-    frame = begin(spec, args, kwargs)
+    return _generator(spec, function, args, kwargs, _frame.get())
+
+
+def _generator(
+    spec: Spec,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    made_in: Frame | None,
+) -> Generator[Any, Any, Any]:
+    frame = begin(spec, args, kwargs, made_in)
     if frame is None:
         return (yield from function(*args, **kwargs))
     if frame.answer is not None:
         return (yield from _chunks(frame.answer))
-    return (yield from _generated(frame, function(*args, **kwargs)))
+    return (yield from _generated(frame, lambda: function(*args, **kwargs)))
 
 
 def call_async_generator(
     spec: Spec, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> AsyncGenerator[Any, Any]:
     """Call an async generator function; the call starts when the first chunk is asked for."""
-    return _async_generated(lambda: begin(spec, args, kwargs), function(*args, **kwargs))
+    made_in = _frame.get()
+    return _async_generated(lambda: begin(spec, args, kwargs, made_in), lambda: function(*args, **kwargs))
 
 
 def _served(answer: Answer) -> Any:
@@ -145,8 +176,6 @@ async def _cancellation(answer: Answer) -> None:
 @types.coroutine
 def _one_turn() -> Generator[None, None, None]:
     """Let the event loop turn once, as any real call would; elsewhere than in asyncio do nothing."""
-    import sys
-
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return
@@ -160,24 +189,50 @@ def _one_turn() -> Generator[None, None, None]:
 
 def _watched(frame: Frame, result: Any) -> Any:
     """Tell the frame what a plain function returned, at once or as the caller consumes it."""
-    if inspect.iscoroutine(result):
-        return _awaited(frame, result, "awaitable")
-    if inspect.isgenerator(result):
-        return _generated(frame, result)
-    if inspect.isasyncgen(result):
-        return _async_generated(lambda: frame, result)
-    if inspect.isawaitable(result) and hasattr(result, "add_done_callback"):
+    kind = type(result)  # not isinstance: that would ask the object what it is
+    if kind is types.CoroutineType:
+        return _until_gone(frame, _awaited(frame, lambda: result, "awaitable"), "awaitable")
+    if kind is types.GeneratorType:
+        return _until_gone(frame, _generated(frame, lambda: result), "stream")
+    if kind is types.AsyncGeneratorType:
+        return _until_gone(frame, _async_generated(lambda: frame, lambda: result), "astream")
+    if _has(kind, "__await__") and _has(kind, "add_done_callback"):
         result.add_done_callback(lambda future: _future_done(frame, future))
         return result
-    if _is_plain_iterator(result):
-        return WatchedIterator(result, frame)
+    if _is_plain_iterator(kind):
+        return _until_gone(frame, WatchedIterator(result, frame), "stream")
     frame.returned(result, "value")
     return result
 
 
-def _is_plain_iterator(result: Any) -> bool:
-    kind = type(result)
-    return hasattr(kind, "__next__") and hasattr(kind, "__iter__") and not hasattr(kind, "read")
+def _until_gone(frame: Frame, watched: Any, shape: Shape) -> Any:
+    """End the call where its caller drops what it returned without having consumed it."""
+    weakref.finalize(watched, _dropped, frame, shape).atexit = False
+    return watched
+
+
+def _dropped(frame: Frame, shape: Shape) -> None:
+    if not frame.is_ended:
+        frame.closed_early(shape)
+
+
+# Of a class, whatever its metaclass makes of the question.
+_mro_of = type.__dict__["__mro__"].__get__
+_names_of = type.__dict__["__dict__"].__get__
+
+
+def _has(kind: type, name: str) -> bool:
+    return any(name in _names_of(base) for base in _mro_of(kind))
+
+
+def _is_plain_iterator(kind: type) -> bool:
+    """Whether it is there to be iterated over: written in Python, or one of Python's own, and no resource."""
+    if not (_has(kind, "__next__") and _has(kind, "__iter__")) or _has(kind, "read"):
+        return False
+    if kind.__module__ in ("builtins", "itertools"):
+        return True
+    defined = next(_names_of(base)["__next__"] for base in _mro_of(kind) if "__next__" in _names_of(base))
+    return isinstance(defined, types.FunctionType)
 
 
 def _future_done(frame: Frame, future: Any) -> None:
@@ -191,10 +246,10 @@ def _future_done(frame: Frame, future: Any) -> None:
         frame.returned(future.result(), "awaitable")
 
 
-async def _awaited(frame: Frame, coroutine: Any, shape: Shape) -> Any:
+async def _awaited(frame: Frame, make: Callable[[], Any], shape: Shape) -> Any:
     token = _frame.set(frame)
     try:
-        result = await coroutine
+        result = await make()
     except BaseException as error:
         leave(token)
         frame.raised(error, shape)
@@ -204,7 +259,12 @@ async def _awaited(frame: Frame, coroutine: Any, shape: Shape) -> Any:
     return result
 
 
-def _generated(frame: Frame, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _generated(frame: Frame, make: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+    try:
+        inner = make()
+    except BaseException as error:
+        frame.raised(error, "stream")
+        raise
     advance: Callable[[Any], Any] = inner.send
     argument: Any = None
     while True:
@@ -238,13 +298,21 @@ def _close(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
     frame.closed_early("stream")
 
 
-async def _async_generated(start: Callable[[], Frame | None], inner: Any) -> AsyncGenerator[Any, Any]:
+async def _async_generated(
+    start: Callable[[], Frame | None], make: Callable[[], Any]
+) -> AsyncGenerator[Any, Any]:
     frame = start()
     if frame is not None and frame.answer is not None:
         async for item in _served_chunks(frame.answer):
             yield item
         return
-    advance: Callable[[Any], Any] = inner.asend
+    try:
+        inner = make()
+    except BaseException as error:
+        if frame is not None:
+            frame.raised(error, "astream")
+        raise
+    advance: Callable[[Any], Any] = _unknown_to_the_loop(inner)
     argument: Any = None
     while True:
         try:
@@ -268,6 +336,20 @@ async def _async_generated(start: Callable[[], Frame | None], inner: Any) -> Asy
             raise
         except BaseException as error:
             argument, advance = error, inner.athrow
+
+
+def _unknown_to_the_loop(inner: Any) -> Callable[[Any], Any]:
+    """Return ``asend`` for the first time: the loop is to close our generator, and that closes this one."""
+
+    def first(argument: Any) -> Any:
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            return inner.asend(argument)
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+
+    return first
 
 
 async def _aclose(frame: Frame | None, inner: Any) -> None:

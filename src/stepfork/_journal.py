@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
+import threading
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,24 +31,26 @@ class Journal:
     def __init__(self, path: Path, blob_bytes: int) -> None:
         self.path = path
         self.blob_bytes = blob_bytes
-        self._broken = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor = os.open(path, flags, 0o600)
+        self._descriptor: int | None = os.open(path, flags, 0o600)
+        self._file = _identity(self._descriptor)
+        self._lock = threading.RLock()
         if fcntl is not None:
-            with contextlib.suppress(
-                OSError
-            ):  # a file system without locks: the run looks killed while it goes
+            # On a file system without locks the run looks killed while it goes.
+            with contextlib.suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, line: bytes) -> None:
-        """Append one line with one write."""
-        if self._broken:
-            return
-        written = os.write(self._descriptor, line)
-        if written != len(line):
-            # Anything after a torn line would be damage; a torn last line is a run that was cut short.
-            self._broken = True
-            raise OSError(f"wrote {written} of {len(line)} bytes to {self.path}")
+        """Append one line with one write; nothing after the end, or after a line that was torn."""
+        with self._lock:
+            descriptor = self._own_descriptor()
+            if descriptor is None:
+                return
+            written = os.write(descriptor, line)
+            if written != len(line):
+                # Anything after a torn line would be damage; a torn last line is a run that was cut short.
+                self.close()
+                raise OSError(f"wrote {written} of {len(line)} bytes to {self.path}")
 
     def append(self, event: Event) -> None:
         """Append one event."""
@@ -62,7 +66,25 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; the run no longer counts as going on."""
-        os.close(self._descriptor)
+        with self._lock:
+            descriptor, self._descriptor = self._own_descriptor(), None
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _own_descriptor(self) -> int | None:
+        """Return the descriptor, unless the agent has closed it and may have a file of its own there now."""
+        if self._descriptor is not None and _identity(self._descriptor) != self._file:
+            self._descriptor = None
+            raise OSError(f"the agent closed the descriptor of {self.path}")
+        return self._descriptor
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def store_blob(folder: Path, plain: Plain, limit: int) -> Plain:
@@ -76,7 +98,7 @@ def store_blob(folder: Path, plain: Plain, limit: int) -> Plain:
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{digest}.json"
     if not target.exists():
-        temporary = folder / f".{digest}.{os.getpid()}"
+        temporary = folder / f".{digest}.{secrets.token_hex(4)}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from stepfork import _context
 from stepfork._calls import Entry
 from stepfork._journal import Journal
-from stepfork._record import Recorder, warn_once
+from stepfork._record import Recorder
 from stepfork._redact import Redactor
+from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,20 +32,15 @@ def recording_is_on(settings: Settings) -> bool:
 
 def open_root(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RecordedFrame | None:
     """Open the run of an outermost step; None where recording is off or cannot be set up."""
-    return open_run(
-        spec,
-        lambda: spec.bind(args, kwargs),
-        source=_source_of(spec.function),
-        entry=_entry_of(spec),
-    )
+    return open_run(spec, lambda: spec.bind(args, kwargs), entry=lambda: _entry_of(spec))
 
 
 def open_run(
     spec: Spec,
     arguments: Callable[[], Mapping[str, Any]],
     *,
-    source: Path | None,
-    entry: Entry | None = None,
+    source: Callable[[], Path | None] | None = None,
+    entry: Callable[[], Entry | None] = lambda: None,
     path: Path | None = None,
 ) -> RecordedFrame | None:
     """Return the frame of a new run's root; None where recording is off or cannot be set up."""
@@ -52,21 +48,25 @@ def open_run(
         return None
     recorder = None
     try:
-        recorder = _open_recorder(spec.name, source, entry, path)
+        code = source() if source else _source_of(spec.function)
+        recorder = _open_recorder(spec.name, code, entry, path)
         if recorder is None:
             return None
         recorder.start()
-        recorder.base = recorder.begin(spec, recorder.base, arguments())
-        return recorder.base
+        root = recorder.begin(spec, recorder.base, arguments())
+        recorder.join_calls_without_context(root)
     except Exception as fault:
         if recorder is not None:
             recorder.abandon(fault)
         else:
             warn_once(f"stepfork cannot record here: {type(fault).__name__}: {fault}")
         return None
+    return root
 
 
-def _open_recorder(name: str, source: Path | None, entry: Entry | None, path: Path | None) -> Recorder | None:
+def _open_recorder(
+    name: str, source: Path | None, entry: Callable[[], Entry | None], path: Path | None
+) -> Recorder | None:
     from stepfork._paths import ensure_private_dir, project_root, runs_dir
     from stepfork._settings import settings as settings_of
 
@@ -86,7 +86,8 @@ def _open_recorder(name: str, source: Path | None, entry: Entry | None, path: Pa
         name,
         journal=Journal(path, settings.blob_bytes),
         redactor=make_redactor(settings),
-        entry=entry,
+        entry=entry(),
+        on_failed=settings.on_failed,
     )
 
 
@@ -100,6 +101,13 @@ def make_redactor(settings: Settings) -> Redactor:
     )
 
 
+_INSIDE = ("__wrapped__", "func", "__func__")
+"""Where decorators, partials and bound methods keep what they stand for."""
+
+_LAYERS = 50
+"""How deep that may go; an object that answers to every name goes on for ever."""
+
+
 def _source_of(function: Any) -> Path | None:
     code = getattr(_innermost(function), "__code__", None)
     if code is None:
@@ -109,10 +117,11 @@ def _source_of(function: Any) -> Path | None:
 
 
 def _innermost(function: Any) -> Any:
-    while hasattr(function, "__wrapped__") or hasattr(function, "func") or hasattr(function, "__func__"):
-        function = (
-            getattr(function, "__wrapped__", None) or getattr(function, "func", None) or function.__func__
-        )
+    for _ in range(_LAYERS):
+        inner = next((getattr(function, name, None) for name in _INSIDE if hasattr(function, name)), None)
+        if inner is None:
+            break
+        function = inner
     return function
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MARKERS = ("pyproject.toml", ".git")
 _RUNS = "runs"
+_TESTS = ("tests", "test")
 _LONGEST = 100
 """Characters of a file name, its ending included."""
 
@@ -44,6 +45,11 @@ def _marked(start: Path) -> Path | None:
     return None
 
 
+def _above_tests(folder: Path) -> Path:
+    """Return what is the project of a test where nothing marks one, and most likely will be marked later."""
+    return next((each.parent for each in (folder, *folder.parents) if each.name in _TESTS), folder)
+
+
 def runs_dir(root: Path, settings: Settings) -> Path:
     """Return the folder of the journals of the project at ``root``."""
     return root / settings.dir / _RUNS
@@ -55,11 +61,14 @@ def snapshot_path(test_file: Path, nodename: str, index: int = 0) -> Path:
     ``nodename`` is what follows the file in the test's node id, ``TestShop::test_refund[eu]``;
     ``index`` counts the comparisons of one test from 0. Different tests never share a file.
 
+    The folder ``snapshots`` stands in the nearest folder with pyproject.toml or .git; without one beside
+    the folder ``tests`` that holds the test file, else beside the test file.
+
     Raises:
         UnsafeName: a link in the snapshot folder leads out of the project.
     """
     test_file = Path(os.path.abspath(test_file))  # noqa: PTH100
-    root = _marked(test_file.parent) or test_file.parent
+    root = _marked(test_file.parent) or _above_tests(test_file.parent)
     module = test_file.with_suffix("") if test_file.suffix == ".py" else test_file
     number = f".{index + 1}" if index else ""
     name = safe_name(nodename, longest=_LONGEST - len(number) - len(".yaml"))

@@ -11,7 +11,7 @@ import functools
 import os
 import threading
 import time
-import warnings
+from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from stepfork import _context
@@ -34,9 +34,11 @@ from stepfork._events import (
 )
 from stepfork._mutation.watch import changes_of, may_change
 from stepfork._version import __version__
+from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from stepfork._calls import Shape, Status
     from stepfork._codec import Encoded
@@ -54,7 +56,7 @@ def _harmless(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
 
     @functools.wraps(method)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R | None:
-        if self.broken:
+        if self.broken or not self.is_open:
             return None
         try:
             return method(self, *args, **kwargs)
@@ -68,14 +70,15 @@ def _harmless(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
 class RecordedFrame:
     """One call that executes and is recorded."""
 
-    __slots__ = ("address", "answer", "before", "live", "numbers", "session", "spec")
+    __slots__ = ("address", "answer", "before", "is_ended", "live", "numbers", "session", "spec")
 
     def __init__(self, session: Recorder, spec: Spec | None, address: str) -> None:
         self.session = session
         self.spec = spec
         self.address = address
         self.answer: None = None
-        self.numbers: dict[str, int] = {}
+        self.is_ended = False
+        self.numbers: dict[str, count[int]] = {}
         self.live: dict[str, Any] = {}
         self.before: dict[str, bytes] = {}
 
@@ -85,16 +88,19 @@ class RecordedFrame:
 
     def returned(self, value: object, shape: Shape) -> None:
         """Record what the call returned."""
+        self.is_ended = True
         self.session.returned(self, value, shape)
         self.session.left(self, None)
 
     def raised(self, error: BaseException, shape: Shape) -> None:
         """Record what the call raised."""
+        self.is_ended = True
         self.session.raised(self, error, shape)
         self.session.left(self, error)
 
     def closed_early(self, shape: Shape) -> None:
         """Record that the consumer left the stream."""
+        self.is_ended = True
         self.session.closed_early(self, shape)
         self.session.left(self, None)
 
@@ -105,7 +111,14 @@ class Recorder:
     is_replay = False
 
     def __init__(
-        self, run_id: str, name: str, *, journal: Journal, redactor: Redactor, entry: Entry | None = None
+        self,
+        run_id: str,
+        name: str,
+        *,
+        journal: Journal,
+        redactor: Redactor,
+        entry: Entry | None = None,
+        on_failed: Callable[[Path], object] | None = None,
     ) -> None:
         self.id = run_id
         self.name = name
@@ -113,22 +126,27 @@ class Recorder:
         self.redactor = redactor
         self.is_open = True
         self.broken = False
-        self.failed = False
         self.base = RecordedFrame(self, None, "")
         self._entry = entry
-        self._lock = threading.Lock()
+        self._on_failed = on_failed
+        self._lock = threading.RLock()  # a signal handler may call a tool in the middle
         self._clock = time.perf_counter()
         self._opened = contextlib.ExitStack()
         self._failure: Failure | None = None
         self._header = b""
+        self._has_begun = False
 
     def start(self) -> None:
-        """Let calls without a context find this run."""
+        """Set the clock, and keep the header for the first line."""
         self._clock = time.perf_counter()
         header = RunStarted(
             FORMAT_VERSION, self.id, self.name, __version__, round(time.time(), 3), os.getpid(), self._entry
         )
         self._header = encode_line(header)
+
+    def join_calls_without_context(self, root: RecordedFrame) -> None:
+        """From now on calls without a context stand below the root."""
+        self.base = root
         self._opened.enter_context(_context.opened(self))
 
     @_harmless
@@ -136,8 +154,6 @@ class Recorder:
         self, spec: Spec, parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> RecordedFrame | None:
         """Write the start of a call before it executes."""
-        if not self.is_open:
-            return None
         return self.begin(spec, parent, spec.bind(args, kwargs))
 
     def begin(self, spec: Spec, parent: RecordedFrame, arguments: Mapping[str, Any]) -> RecordedFrame:
@@ -148,12 +164,12 @@ class Recorder:
             encoded = encode(value)
             plain[name] = encoded.plain
             lossy |= encoded.lossy
+        live, before = may_change(spec, arguments, plain)
+        repeats = spec.options.repeats
         with self._lock:
-            number = parent.numbers.get(spec.name, 0) + 1
-            parent.numbers[spec.name] = number
+            number = next(parent.numbers.setdefault(spec.name, count(1)))  # at once, for signal handlers
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
-            frame.live, frame.before = may_change(spec, arguments, plain)
-            repeats = spec.options.repeats
+            frame.live, frame.before = live, before
             self._write(CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats))
         return frame
 
@@ -193,7 +209,6 @@ class Recorder:
     @_harmless
     def fail(self, reason: str, frame: Any) -> None:
         """Mark this run as failed from within."""
-        self.failed = True
         address = frame.address or child_address("", self.name, 1)
         if self._failure is None:
             self._failure = Failure("failed", address=address, message=reason)
@@ -201,25 +216,34 @@ class Recorder:
 
     def left(self, frame: RecordedFrame, error: BaseException | None) -> None:
         """The root's end is the run's end."""
-        if "/" not in frame.address and self.is_open:
+        if frame is self.base and self.is_open:
             self.close(frame, error)
 
     def close(self, frame: RecordedFrame, error: BaseException | None) -> None:
         """Write how the run ended and let go of the file."""
+        self._close(frame, error)
         self.is_open = False
         self._opened.close()
-        self._close(frame, error)
+        self._let_go()
+        if self._failure is not None and not self.broken:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Tell whoever takes failed runs out of here; what goes wrong there is not the agent's."""
+        if self._on_failed is not None:
+            try:
+                self._on_failed(self.journal.path)
+            except Exception as fault:
+                warn_once(f"stepfork: on_failed raised {type(fault).__name__}: {fault}")
 
     @_harmless
     def _close(self, frame: RecordedFrame, error: BaseException | None) -> None:
         expected = frame.spec.options.expected if frame.spec else ()
         if error is not None and not is_control_flow(error) and not isinstance(error, expected):
-            self.failed = True
             self._failure = Failure(
                 "raised", self._origin(frame, error), type_name(type(error)), message_of(error)
             )
         self._write(RunEnded(self._now(), self._failure))
-        self.journal.close()
 
     def abandon(self, fault: Exception) -> None:
         """Let go of a run whose start failed."""
@@ -233,10 +257,10 @@ class Recorder:
             return
         self.broken = True
         with contextlib.suppress(Exception):
-            if self._header:
-                self.journal.discard()
-            else:
+            if self._has_begun:
                 self.journal.append(RunEnded(self._now(), incomplete=True))
+            else:
+                self.journal.discard()
         self._let_go()
         warn_once(f"stepfork could not record this run any further: {type(fault).__name__}: {fault}")
 
@@ -271,13 +295,4 @@ class Recorder:
         # The header waits for the first call, so that there is no journal without one.
         header, self._header = self._header, b""
         self.journal.write(header + line)
-
-
-_warned: set[str] = set()
-
-
-def warn_once(message: str) -> None:
-    """Say it once per process and text."""
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        self._has_begun = True

@@ -57,9 +57,13 @@ class run:  # noqa: N801 - used as a statement: ``with stepfork.run("refund"):``
             return parent.session.enter(self._spec, parent, (), self._inputs)
         from stepfork._open_run import open_run
 
-        caller = sys._getframe(2).f_code.co_filename
-        source = Path(caller) if Path(caller).exists() else None
-        return open_run(self._spec, lambda: self._inputs, source=source, path=self._path)
+        caller = Path(sys._getframe(2).f_code.co_filename)
+        return open_run(
+            self._spec,
+            lambda: self._inputs,
+            source=lambda: caller if caller.exists() else None,
+            path=self._path,
+        )
 
 
 def _by_hand(**inputs: Any) -> None:

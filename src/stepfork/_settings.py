@@ -105,13 +105,10 @@ class Settings:
     blob_bytes: int = _setting(
         kinds.BYTES, 65536, "Payloads of more bytes than this go to a file of their own.", example=16384
     )
-    max_age: float = _setting(kinds.DAYS, 14.0, "Days that a run is kept.", example=30.0)
-    max_bytes: int = _setting(kinds.BYTES, 2**30, "Bytes that all kept runs may take.", example=536870912)
-    sample: float = _setting(kinds.SHARE, 1.0, "The share of runs that is recorded.", example=0.1)
     on_failed: Callable[..., object] | None = _setting(
         kinds.CALLABLE,
         None,
-        "Called after a run that failed was kept.",
+        "Called with the path of each failed run, when it has ended.",
         example=print,
         in_env=False,
         in_pyproject=False,
@@ -137,9 +134,6 @@ class Options(TypedDict, total=False):
     override: Mapping[str, Any] | None
     timeout: float | None
     blob_bytes: int | None
-    max_age: float | None
-    max_bytes: int | None
-    sample: float | None
     on_failed: Callable[..., object] | None
     moved: Mapping[str, str] | None
 

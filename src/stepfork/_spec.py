@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepfork.errors import DecorationError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from stepfork._calls import Kind, Plain
+    from stepfork._compare.rules import Rule
+
+decorated_names: set[str] = set()
+"""The names of all functions that were decorated in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,9 @@ class Spec:
     name: str
     is_bound: bool = False
     """Called as a method: the arguments come without ``self`` or ``cls``."""
+
+    def __post_init__(self) -> None:
+        decorated_names.add(self.name)
 
     @functools.cached_property
     def as_method(self) -> Spec:
@@ -174,6 +182,19 @@ def as_names(option: str, value: str | Iterable[str] | None) -> tuple[str, ...] 
             f"{option}= takes a tuple of parameter names", ways_on=[f"write {option}=({value!r},)"]
         )
     return tuple(value)
+
+
+def as_tolerance(value: Mapping[str, Rule] | None) -> dict[str, Rule]:
+    """Return the option as a dict; paths are read later, in replays. Raises OptionError for no rule."""
+    if not value:
+        return {}
+    from stepfork._compare.rules import check_rule
+
+    if not isinstance(value, Mapping):
+        raise OptionError(f"tolerance= maps paths to rules, and this is a {type(value).__name__}")
+    for pattern, rule in value.items():
+        check_rule(pattern, rule)
+    return dict(value)
 
 
 def spec_of(function: Any) -> Spec | None:

@@ -13,7 +13,7 @@ import msgspec
 from stepfork._paths import project_root, runs_dir
 from stepfork._recording import read_run
 from stepfork._settings import settings
-from stepfork.errors import RunNotFound, StepforkError
+from stepfork.errors import RecordingMissing, RunNotFound, StepforkError
 
 if TYPE_CHECKING:
     from stepfork._calls import Run
@@ -99,7 +99,15 @@ def _is_path(text: str) -> bool:
 
 
 def _at_path(path: Path) -> StoredRun:
-    return _look_at(path) or StoredRun(path, path.stem, "", 0.0)
+    stored = _look_at(path)
+    if stored is None:
+        raise RecordingMissing(
+            f"there is no file {path}",
+            detail=[("looked in", str(Path(os.path.abspath(path)).parent))],  # noqa: PTH100
+            ways_on=["the runs that are kept: stepfork runs", "one of them as a file: stepfork export RUN"],
+            path=str(path),
+        )
+    return stored
 
 
 def _with_id(text: str, folder: Path) -> StoredRun:
@@ -137,27 +145,42 @@ def _ambiguous(text: str, candidates: list[StoredRun]) -> RunNotFound:
 def _last_failed(folder: Path) -> StoredRun:
     runs = list_runs(folder)
     unreadable = 0
+    cut_off = ""
     for stored in runs:
         try:
-            failure = read_run(stored.path).failure
+            run = read_run(stored.path)
         except StepforkError:
             unreadable += 1
             continue
-        if failure is not None:
+        if run.failure is not None:
             return stored
+        if run.root.outcome.status in ("killed", "suspended"):
+            cut_off = cut_off or stored.id
     detail = [("looked in", str(folder))]
     if unreadable:
         detail.append(("cannot be read", f"{unreadable} of {len(runs)}"))
+    ways_on = [
+        *([f"one was cut off: stepfork show {cut_off}"] if cut_off else []),
+        "the runs that are kept: stepfork runs",
+        "a run that went wrong without an exception: stepfork fail RUN --reason TEXT",
+    ]
     raise RunNotFound(
         "no run failed" if runs else "no run was kept yet",
         detail=detail,
-        ways_on=[
-            "the runs that are kept: stepfork runs",
-            "a run that went wrong without an exception: stepfork fail RUN --reason TEXT",
-        ],
+        ways_on=ways_on if runs else how_to_record(),
         folder=str(folder),
         candidates=[],
     )
+
+
+def how_to_record() -> list[str]:
+    """Return the lines that say how a first run comes to be kept."""
+    if not settings(project_root(Path.cwd())).record:
+        return ["Recording is switched off here: the setting record, or STEPFORK_RECORD."]
+    return [
+        "A run is recorded there when code of this project calls a function with @stepfork.step,",
+        'or opens one by hand: with stepfork.run("name"). Under pytest nothing is recorded.',
+    ]
 
 
 class _Header(msgspec.Struct):

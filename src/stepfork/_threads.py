@@ -8,6 +8,7 @@ carried; the agent's context variables stay as they are.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import FrameType
 
     from stepfork._context import Frame
 
@@ -32,9 +34,24 @@ class _Work(threading.local):
 _work = _Work()
 
 
+_WORKERS = {
+    ("multiprocessing.pool", "worker"): "task",
+    ("anyio._backends._asyncio", "run"): "future",
+}
+"""Of other pools the function that their threads run, and its variable that is another for each job."""
+
+
 def current_job() -> object:
     """Return the job of a thread pool that runs here, else the thread."""
-    return _work.job or threading.current_thread()
+    thread = threading.current_thread()
+    if _work.job is None and thread is not threading.main_thread():
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            name = _WORKERS.get((frame.f_globals.get("__name__", ""), frame.f_code.co_name))
+            if name is not None:
+                return frame.f_locals.get(name) or thread
+            frame = frame.f_back
+    return _work.job or thread
 
 
 @functools.cache

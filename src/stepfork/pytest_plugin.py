@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from stepfork._pytest.session import TestSession
     from stepfork._pytest.syrupy import ComparableReplay
     from stepfork._replay.conduct import Conductor
     from stepfork._replay.result import Replayed
 
-_session_key = pytest.StashKey["TestSession"]()
+session_key = pytest.StashKey["TestSession"]()
 
 REPORT_FILE = "STEPFORK_REPORT"
 """Names a file to which every verdict is added as one line of JSON."""
@@ -74,7 +74,7 @@ def _stepfork_session(request: pytest.FixtureRequest) -> TestSession:
         extend=None if extend is None else tuple(filter(None, extend.split(","))),
         colour=request.config.get_terminal_writer().hasmarkup,
     )
-    request.node.stash[_session_key] = session
+    request.node.stash[session_key] = session
     return session
 
 
@@ -102,14 +102,21 @@ def areplay(request: pytest.FixtureRequest, _stepfork_session: TestSession) -> C
     """Do what ``replay`` does, in an async test, where it is awaited."""
 
     async def run(
-        recording: str | os.PathLike[str], function: Callable[..., Any], /, **options: Any
+        recording: str | os.PathLike[str], function: Callable[..., Any], options: Mapping[str, Any]
     ) -> ComparableReplay:
         __tracebackhide__ = True
         with _without_our_frames():
             replayed = await _conductor(request, _stepfork_session, recording, function, options).aplay()
             return _comparable(request, _stepfork_session, replayed)
 
-    return run
+    def start(
+        recording: str | os.PathLike[str], function: Callable[..., Any], /, **options: Any
+    ) -> Awaitable[ComparableReplay]:
+        from stepfork._pytest.syrupy import awaited_replay
+
+        return awaited_replay(lambda: run(recording, function, options), _snapshot_class(request))
+
+    return start
 
 
 class _without_our_frames:  # noqa: N801 - used as a statement
@@ -129,9 +136,16 @@ class _without_our_frames:  # noqa: N801 - used as a statement
 def _comparable(request: pytest.FixtureRequest, session: TestSession, replayed: Replayed) -> ComparableReplay:
     from stepfork._pytest.syrupy import comparable
 
+    return comparable(replayed, session, _snapshot_class(request))
+
+
+def _snapshot_class(request: pytest.FixtureRequest) -> type[object]:
+    """Return the class of the test's fixture ``snapshot``: a project may have its own."""
+    from syrupy.assertion import SnapshotAssertion
+
     if "snapshot" not in request.fixturenames:
-        return comparable(replayed, session)  # type: ignore[no-any-return]
-    return comparable(replayed, session, type(request.getfixturevalue("snapshot")))  # type: ignore[no-any-return]
+        return SnapshotAssertion
+    return type(request.getfixturevalue("snapshot"))
 
 
 def _conductor(
@@ -164,7 +178,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        if session := item.stash.get(_session_key, None):
+        if session := item.stash.get(session_key, None):
             session.is_over = True
 
 
@@ -172,7 +186,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """Write what was accepted, once the test as a whole has passed."""
     report: pytest.TestReport = yield  # type: ignore[assignment]
-    session = item.stash.get(_session_key, None)
+    session = item.stash.get(session_key, None)
     if session is None or report.when != "call":
         return report  # type: ignore[return-value]
     _leave_out_fixtures(report)
@@ -181,7 +195,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
         return report  # type: ignore[return-value]
     _settle(item, report, session)
     report.stepfork = {  # type: ignore[attr-defined]
-        "said": [*session.ran_live, *(session.said if report.passed else [])],
+        "said": [*session.said_anyway, *(session.said if report.passed else [])],
         "guards_part": session.guards_part and report.passed,
         "on_stale": session.on_stale and report.passed,
     }

@@ -29,18 +29,24 @@ def is_retyped(old: Plain, new: Plain) -> bool:
     return len(kinds) > 1 and not kinds <= {"int", "float"}
 
 
+def check_rule(pattern: object, rule: object) -> None:
+    """Raise OptionError where a key is no text or its rule nothing that can be asked."""
+    if not isinstance(pattern, str):
+        raise OptionError(f"tolerance key {pattern!r} is not a text")
+    if not callable(rule):
+        raise OptionError(
+            f"tolerance for {pattern!r} is {rule!r}: neither a rule nor a callable(old, new)",
+            ways_on=["a rule of stepfork.tolerance, such as approx(rel=0.01)"],
+        )
+
+
 class Located:
     """A rule with the key it was given under, and whether that ever matched."""
 
     __slots__ = ("matched", "query", "rule")
 
     def __init__(self, pattern: str, rule: Rule) -> None:
-        if not callable(rule):
-            raise OptionError(
-                f"tolerance for {pattern!r} is {rule!r}: neither a rule nor a callable(old, new)"
-            )
-        if not isinstance(pattern, str):
-            raise OptionError(f"tolerance key {pattern!r} is not a text")
+        check_rule(pattern, rule)
         self.query = Query(pattern)
         self.rule = rule
         self.matched = False
@@ -88,6 +94,11 @@ class Rules:
     def inside(self) -> Rules:
         """Return the rules that also hold inside a part of the value: those for a name at any depth."""
         return _made(rule for rule in self._rules if rule.query.is_relative)
+
+    @property
+    def patterns(self) -> list[str]:
+        """The keys, in the order in which they apply."""
+        return [located.query.pattern for located in self._rules]
 
     def unused(self) -> list[str]:
         """Return the keys that never matched anything, here or in what this was merged into."""

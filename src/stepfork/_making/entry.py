@@ -32,6 +32,8 @@ class Reach:
     """The folder that must be on ``sys.path``, where nothing but this search puts it there."""
     missing: tuple[str, ...] = ()
     """Parameters without a default that the recording has no argument for."""
+    needs_path: bool = False
+    """Only PYTHONPATH, as it is set here, makes the module importable."""
     main_module: str | None = None
     """The importable name of what was ``__main__`` when the run was recorded."""
 
@@ -70,9 +72,12 @@ def _is_dotted(name: str) -> bool:
 
 
 def _probe(entry: Entry, root: Path, run: Run) -> Reach:
-    found = _ask(entry, root, run)
+    found = _ask(entry, root, run, path=False)
+    needs_path = "problem" in found and bool(os.environ.get("PYTHONPATH"))
+    if needs_path:
+        found = _ask(entry, root, run, path=True)
     if "problem" in found:
-        raise _not_found(entry, run, found)
+        raise _not_found(entry, run, found, root)
     folder = found["folder"]
     return Reach(
         found["module"],
@@ -80,11 +85,12 @@ def _probe(entry: Entry, root: Path, run: Run) -> Reach:
         found["expression"],
         source_root=Path(folder) if folder else None,
         missing=tuple(name for name in found["required"] if name not in run.root.input),
+        needs_path=needs_path,
         main_module=found["main_module"],
     )
 
 
-def _not_found(entry: Entry, run: Run, problem: dict[str, Any]) -> EntryNotFound:
+def _not_found(entry: Entry, run: Run, problem: dict[str, Any], root: Path) -> EntryNotFound:
     command = f"stepfork make-test {run.id} --entry MODULE:CALLABLE"
     if problem.get("runs_agent"):
         ways = [
@@ -98,14 +104,16 @@ def _not_found(entry: Entry, run: Run, problem: dict[str, Any]) -> EntryNotFound
         ]
     elif problem.get("missing"):
         ways = [
-            "run make-test in the project of the agent, with what it imports installed",
+            "run make-test in the project of the agent, with what it imports installed"
+            + (": pip install -e ." if (root / "pyproject.toml").exists() else ""),
             f"or name it: {command}",
         ]
     else:
         ways = [f"name another way in: {command}"]
+    looked_in = ", ".join(dict.fromkeys(str(folder) for _, folder in _modules(entry, root) if folder))
     return EntryNotFound(
         f"a test cannot reach {entry.module}:{entry.qualname}",
-        detail=[("why", problem["problem"])],
+        detail=[("why", problem["problem"]), *([("looked in", looked_in)] if problem.get("missing") else [])],
         ways_on=ways,
         entry=f"{entry.module}:{entry.qualname}",
     )
@@ -137,7 +145,7 @@ def _modules_of_file(file: str, root: Path) -> list[tuple[str, Path | None]]:
     return [(name, folder) for name, folder in names if _is_dotted(name) and name != _MAIN]
 
 
-def _ask(entry: Entry, root: Path, run: Run) -> dict[str, Any]:
+def _ask(entry: Entry, root: Path, run: Run, *, path: bool) -> dict[str, Any]:
     script = run.entry.file if run.entry is not None and run.entry.module == _MAIN else ""
     question = {
         "tries": [(module, str(folder) if folder else None) for module, folder in _modules(entry, root)],
@@ -149,7 +157,7 @@ def _ask(entry: Entry, root: Path, run: Run) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "stepfork._making.entry_probe", json.dumps(question)],
-            env=quiet_environment(),
+            env=quiet_environment(path=path),
             cwd=root,
             capture_output=True,
             text=True,
@@ -168,9 +176,11 @@ def _ask(entry: Entry, root: Path, run: Run) -> dict[str, Any]:
     return {"problem": f"importing {entry.module} ended the process: {last}"}
 
 
-def quiet_environment() -> dict[str, str]:
+def quiet_environment(*, path: bool) -> dict[str, str]:
     """Return the environment of a process that only looks at an agent: it records nothing.
 
-    No bytecode is written beside the files of somebody else's project.
+    No bytecode is written beside the files of somebody else's project. Without ``path`` it lacks this
+    process's PYTHONPATH, as whoever runs the test elsewhere will.
     """
-    return {**os.environ, "STEPFORK_RECORD": "off", "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {name: value for name, value in os.environ.items() if path or name != "PYTHONPATH"}
+    return {**kept, "STEPFORK_RECORD": "off", "PYTHONDONTWRITEBYTECODE": "1"}

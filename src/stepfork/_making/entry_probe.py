@@ -59,6 +59,11 @@ class _Refusal:
     def forget(self) -> None:
         """A child that is forked here may call as little as this process."""
 
+    @property
+    def is_ended(self) -> bool:
+        """An import has no outcome."""
+        return False
+
     def item(self, value: object) -> None:
         """An import has no chunks."""
 
@@ -143,19 +148,19 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _import(module: str, refusal: _Refusal) -> Any:
-    problem = ""
+    problem: dict[str, Any] = {}
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        problem = str(error)
+        problem = {"problem": str(error), "missing": True}
     except BaseException as error:
-        problem = f"importing {module} raised {type(error).__name__}: {error}"
+        problem = {"problem": f"importing {module} raised {type(error).__name__}: {error}"}
     if refusal.refused:
         return {
             "problem": f"importing {module} runs the agent: it calls {refusal.refused[0]}",
             "runs_agent": True,
         }
-    return {"problem": problem} if problem else loaded
+    return problem or loaded
 
 
 def _find(module: Any, qualname: str) -> dict[str, Any]:
@@ -198,7 +203,7 @@ def _method(module: Any, owner: Any, owner_name: str, name: str, function: Any) 
     try:
         inspect.signature(owner).bind()
     except (TypeError, ValueError):
-        why = f"the module has no {owner_name}, and making one takes arguments"
+        why = f"{module.__name__} holds none, and making one takes arguments"
         return {
             "problem": f"{owner_name}.{name} needs an instance of {owner_name}: {why}",
             "needs_instance": True,

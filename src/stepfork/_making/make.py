@@ -5,38 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stepfork._calls import Criterion, Run
 from stepfork._events import Event, FactsFound, RunMarked, encode_line
 from stepfork._making.entry import Reach, find_entry
 from stepfork._making.filing import Filing
 from stepfork._making.proof import Prover, Verdict
+from stepfork._making.resemblance import cut_off_in
 from stepfork._making.source import added_to, functions_in, name_of_test, new_file
 from stepfork._making.transcribe import transcribe
 from stepfork._making.weight import what_weighs
+from stepfork._making.wishes import Wishes, check_wishes, notes_on_paths
 from stepfork._open_run import make_redactor
 from stepfork._paths import blobs_dir, recording_path, snapshot_path
 from stepfork._recording import read_run
 from stepfork._settings import settings
 from stepfork._verdict import snapshot as _snapshot
-from stepfork._verdict.judge import judge_criterion
-from stepfork.errors import CriterionMet, FailingRun, OptionError, RecordingDamaged, UnsafeName
+from stepfork.errors import OptionError, RecordingDamaged, UnsafeName
+
+if TYPE_CHECKING:
+    from stepfork._calls import Run
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """The options of ``make-test``."""
-
-    name: str | None = None
-    into: Path | None = None
-    """An absolute path."""
-    entry: str | None = None
-    xfail: bool = False
-    criterion: Criterion = field(default_factory=Criterion)
 
 
 @dataclass(frozen=True)
@@ -54,6 +46,8 @@ class Made:
     """What the red test says: the failure as it was seen in the replay."""
     stopped: list[str]
     """The addresses at which a test of a killed run ends."""
+    how_far: str
+    """How far a replay that is green goes, in words."""
     notes: list[str]
 
 
@@ -63,46 +57,13 @@ def make_test(journal: Path, run: Run, root: Path, wishes: Wishes, say: Say) -> 
     Raises FailingRun, CriterionMet and OptionError for wishes that do not fit, EntryNotFound, and
     NotReproduced; then, as after an interrupt, every file is as it was.
     """
-    _check_wishes(journal, run, wishes)
+    check_wishes(run, wishes)
     place = _Place.of(run, root, wishes)
     say("looking for the agent")
     reach = find_entry(run, root, wishes.entry)
     filing = Filing()
     with filing.taken_back_on_failure():
         return _Maker(journal, run, root, wishes, reach, place, filing, say).make()
-
-
-def _check_wishes(journal: Path, run: Run, wishes: Wishes) -> None:
-    if run.root.outcome.status == "unfinished" and not run.ended:
-        raise FailingRun(
-            f"the run {run.id} is still going on", ways_on=["wait until it has ended, or end it"], run=run.id
-        )
-    if run.incomplete:
-        raise FailingRun(
-            f"the run {run.id} is incomplete: stepfork itself failed while it was recorded",
-            ways_on=["look at the warning that the agent's process printed, and record the run again"],
-            run=run.id,
-        )
-    if wishes.xfail and run.failure is None and not wishes.criterion:
-        raise FailingRun(
-            f"the run {run.id} did not fail: there is no failure to expect",
-            ways_on=["leave out --xfail", "or say what was wrong with it: --expect, --never, --times"],
-            run=run.id,
-        )
-    if not wishes.criterion:
-        return
-    if run.failure is not None and run.failure.kind == "raised":
-        raise FailingRun(
-            f"the run {run.id} raised: that is its failure, and it takes no criterion",
-            ways_on=["leave out --expect, --never and --times"],
-            run=run.id,
-        )
-    if judge_criterion(wishes.criterion, run).finding != "shown":
-        raise CriterionMet(
-            f"the recorded run {run.id} meets this criterion already: the test would never be red",
-            ways_on=["say what should have been different from what the run did"],
-            run=run.id,
-        )
 
 
 @dataclass(frozen=True)
@@ -178,8 +139,9 @@ class _Maker:
     def make(self) -> Made:
         self._write_recording()
         self._write_test()
-        prover = Prover(self.run, self.place.name, self.place.test_file, self.root, self.reach)
-        self._prove_once(prover)
+        prover = self._prove_once(
+            Prover(self.run, self.place.name, self.place.test_file, self.root, self.reach)
+        )
         self.say("proving it twice in one process")
         verdict = prover.twice()
         self._write_snapshot(verdict)
@@ -197,6 +159,7 @@ class _Maker:
             verdict["verdict"],
             verdict["reason"],
             verdict["stopped"],
+            _how_far(self.run, verdict["stopped"]),
             self.notes,
         )
 
@@ -241,31 +204,45 @@ class _Maker:
             data = new_file(self.run, place.name, self.reach, xfail=self.wishes.xfail).encode()
         self.filing.put(path, data)
 
-    def _prove_once(self, prover: Prover) -> None:
+    def _prove_once(self, prover: Prover) -> Prover:
         self.say("proving it in a fresh process")
         seen = prover.once()
         if seen.lacks_import and self.reach.source_root is not None:
             self._write_conftest(self.reach.source_root)
             seen = prover.once()
+        if seen.lacks_import and "PYTHONPATH" in os.environ:
+            prover = replace(prover, reach=replace(self.reach, needs_path=True))
+            seen = prover.once()
         constants = prover.checked(seen)[0]["constants"]
         if constants:
             recording = self.place.recording
             self.filing.put(recording, recording.read_bytes() + encode_line(FactsFound(constants)))
+        if prover.reach.needs_path:
+            self.notes.append(
+                f"only PYTHONPATH={os.environ['PYTHONPATH']} lets the test import the agent: set it for "
+                "pytest, name the folder in pytest's setting pythonpath, or install it: pip install -e ."
+            )
+        return prover
 
     def _write_conftest(self, folder: Path) -> None:
-        """Let a bare pytest import the agent: it puts only the test's own folder on the path."""
-        conftest = self.root / "conftest.py"
-        where = Path(os.path.relpath(folder, self.root)).as_posix()
-        expression = "Path(__file__).parent" + ("" if where == "." else f' / "{where}"')
+        """Let a bare pytest import the agent: it puts only the test's own folder on the path.
+
+        The file stands beside the test: pytest loads it from there wherever it is started.
+        """
+        conftest = self.place.test_file.parent / "conftest.py"
+        parts = Path(os.path.relpath(folder, conftest.parent)).parts
+        above = parts.count(os.pardir)
+        inside = "/".join(parts[above:])
+        expression = f"Path(__file__).parents[{above}]" + (f' / "{inside}"' if inside else "")
         code = f"import sys\nfrom pathlib import Path\n\nsys.path.insert(0, str({expression}))\n"
         if conftest.exists():
             text = f"{conftest.read_text('utf-8').rstrip()}\n\n\n{code}".lstrip()
         else:
             text = f'"""Lets pytest import the agent from this project."""\n\n{code}'
         self.filing.put(conftest, text.encode("utf-8"))
-        self.notes.append(
-            f"conftest.py now puts {'the project folder' if where == '.' else where} on sys.path"
-        )
+        where = Path(os.path.relpath(folder, self.root)).as_posix()
+        named = conftest.relative_to(self.root).as_posix()
+        self.notes.append(f"{named} now puts {'the project folder' if where == '.' else where} on sys.path")
 
     def _write_snapshot(self, verdict: Verdict) -> None:
         state = "accepted" if self.run.failure is None else "recorded failure"
@@ -289,6 +266,7 @@ class _Maker:
 
     def _note_what_to_know(self) -> None:
         failure = self.run.failure
+        self.notes += notes_on_paths(self.wishes.criterion, self.run)
         if failure is not None and failure.kind == "marked" and not self.run.criterion:
             self.notes.append(
                 "any change of the result or of the tool calls will count as a fix, "
@@ -299,6 +277,17 @@ class _Maker:
                 f"{name} was not recorded, and the test hands in None: "
                 "put in what the agent's own code needs of it"
             )
+
+
+def _how_far(run: Run, stopped: list[str]) -> str:
+    if stopped:
+        return f"up to {stopped[0]}, which was under way when the process ended"
+    call = cut_off_in(run)
+    if call is None:
+        return "to its end"
+    if run.ended:
+        return f"up to {call.address}, where it was interrupted"
+    return f"and goes on past {call.address}, where it was killed"
 
 
 def _ignored_by_git(root: Path, files: list[Path]) -> list[str]:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepfork._making.entry import Reach, quiet_environment
-from stepfork._replay.session import facts_of
-from stepfork._verdict.align import align
-from stepfork._verdict.document import document, walk
-from stepfork._verdict.report import difference_lines
-from stepfork.errors import NotReproduced
+from stepfork._making.resemblance import cut_off_in
+from stepfork._text import ago
+from stepfork._verdict.document import walk
+from stepfork.errors import NotReproduced, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stepfork._calls import Run
 
 Verdict = dict[str, Any]
-"""One row of ``_pytest_session.machine_report``, with ``test`` and ``outcome``."""
+"""What ``stepfork._pytest.proof`` writes of one time that the test ran."""
 
 _LINES_SHOWN = 8
 _OUTPUT_SHOWN = 15
@@ -47,8 +44,8 @@ class Seen:
         return not self.verdicts and "ModuleNotFoundError" in self.output
 
 
-def run_pytest(test_file: Path, name: str, root: Path, *, times: int = 1) -> Seen:
-    """Run one test of a file, ``times`` times in one process."""
+def run_pytest(test_file: Path, name: str, root: Path, *, times: int, path: bool) -> Seen:
+    """Run one test of a file, ``times`` times in one process; ``path``: with PYTHONPATH as it is here."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "report.jsonl"
         # The cache plug-in stays, for the project's own options may name it; what it writes goes elsewhere.
@@ -57,8 +54,8 @@ def run_pytest(test_file: Path, name: str, root: Path, *, times: int = 1) -> See
             [sys.executable, "-P", "-m", "pytest", *options, f"{test_file}::test_{name}"],
             cwd=root,
             env={
-                **quiet_environment(),
-                "STEPFORK_REPORT": str(target),
+                **quiet_environment(path=path),
+                "STEPFORK_PROOF_REPORT": str(target),
                 "STEPFORK_PROOF_TIMES": str(times),
                 "COVERAGE_FILE": f"{folder}/coverage",
                 "PYTEST_ADDOPTS": "",
@@ -85,16 +82,19 @@ class Prover:
 
     def once(self) -> Seen:
         """Run the test in a fresh process."""
-        return run_pytest(self.test_file, self.name, self.root)
+        return self._run()
+
+    def _run(self, times: int = 1) -> Seen:
+        return run_pytest(self.test_file, self.name, self.root, times=times, path=self.reach.needs_path)
 
     def twice(self) -> Verdict:
         """Run the test twice in one process, which finds caches and clocks; raises NotReproduced."""
-        first, second = self.checked(run_pytest(self.test_file, self.name, self.root, times=2), 2)
-        if first["document"] != second["document"]:
+        first, second = self.checked(self._run(times=2), 2)
+        if second["again"]:
             raise self._not_reproduced(
                 "two replays in one process differ",
-                _first_difference(first["document"], second["document"]),
-                "a cache, a counter or a clock in the agent's modules lives on from one run to the next",
+                _first_difference(second["again"], "the first replay"),
+                ["a cache, a counter or a clock in the agent's modules lives on from one run to the next"],
             )
         return first
 
@@ -102,32 +102,58 @@ class Prover:
         """Run the test a last time, now with its snapshot; raises NotReproduced where it is not green."""
         seen = self.once()
         if not seen.verdicts or seen.verdicts[0]["outcome"] != "passed":
-            raise self._not_reproduced("the test is not green", _tail(seen.output), "")
+            raise self._not_reproduced("the test is not green", _tail(seen.output), [])
         return seen.verdicts[0]
 
     def checked(self, seen: Seen, times: int = 1) -> list[Verdict]:
-        """Return the verdicts if each shows what the run showed; raises NotReproduced."""
-        errors = [verdict.get("error", "") for verdict in seen.verdicts if verdict["verdict"] is None]
+        """Return the verdicts if each shows what the run showed.
+
+        Raises NotReproduced, and OptionError where an option or a setting of the project does not fit.
+        """
+        for verdict in seen.verdicts:
+            if "refused" in verdict:
+                raise OptionError(**verdict["refused"])
+        errors = [verdict["error"] for verdict in seen.verdicts if verdict["verdict"] is None]
         if errors or len(seen.verdicts) != times:
             output = _tail("\n".join(errors) or seen.output)
-            raise self._not_reproduced("pytest could not run the test", output, self._what_was_missing())
+            missing = self._what_was_missing()
+            raise self._not_reproduced("pytest could not run the test", output, [missing] if missing else [])
         for verdict in seen.verdicts:
             self._check(verdict)
         return seen.verdicts
 
     def _check(self, verdict: Verdict) -> None:
-        recorded = self._recorded_document()
         if self.run.failure is None:
-            now = verdict["document"]
-            if recorded["calls"] == now["calls"] or (not self.run.ended and _goes_as_far(recorded, now)):
+            if not verdict["parted"] or (not self.run.ended and verdict["covers"]):
                 return
             what = "the replay differs from the run"
         else:
             if verdict["finding"] == "shown" and not verdict["stale"]:
                 return
             what = "the recorded failure did not come back"
-        hint = self._what_was_missing() or self._other_root(verdict) or _USUAL_REASONS
-        raise self._not_reproduced(what, _first_difference(recorded, verdict["document"]), hint)
+        raise self._not_reproduced(
+            what, _first_difference(verdict["parted"], "the run"), self._likely(verdict)
+        )
+
+    def _likely(self, verdict: Verdict) -> list[str]:
+        """Return the likely reasons why the replay is another run, the likeliest first."""
+        known = self._what_was_missing() or self._other_root(verdict) or self._was_cut_off()
+        if known:
+            return [known]
+        if verdict["failure"] is not None or verdict["stopped"]:
+            return [_USUAL_REASONS]
+        age = ago(time.time() - self.run.started)
+        changed = f"the agent may have been changed since the run (recorded {age})"
+        return [f"{changed}: make the test with the version that was run", _USUAL_REASONS]
+
+    def _was_cut_off(self) -> str:
+        call = cut_off_in(self.run)
+        if call is None or call.kind != "step" or self.run.criterion:
+            return ""
+        how = "interrupted" if self.run.ended else "killed"
+        way = "say what is right, with --expect, --never or --times" if self.run.failure is not None else ""
+        where = f"the run was {how} in the agent's own code, in {call.address}, where a replay goes on"
+        return f"{where}: {way}" if way else where
 
     def _what_was_missing(self) -> str:
         if self.reach.missing:
@@ -148,19 +174,11 @@ class Prover:
             return ""
         return f"{self.reach.expression} does not call {self.run.root.name}, which was the root of the run"
 
-    def _recorded_document(self) -> dict[str, Any]:
-        facts, _ = facts_of(self.run)
-        clock = (self.run.started, self.run.started + max(self.run.seconds, 1.0))
-        run = copy.deepcopy(self.run)
-        for call in run.walk():
-            # A call that was killed has no outcome to be replayed.
-            call.unrecorded = call.kind != "step" and call.outcome.status in ("killed", "unfinished")
-        return document(run, recording=self.name, state="recorded failure", facts=facts, clock=clock)
-
-    def _not_reproduced(self, what: str, seen: str, hint: str) -> NotReproduced:
+    def _not_reproduced(self, what: str, seen: str, likely: list[str]) -> NotReproduced:
+        labels = ["likely", *[""] * len(likely)]
         return NotReproduced(
             what,
-            detail=[("seen", seen), *([("likely", hint)] if hint else [])],
+            detail=[("seen", seen), *zip(labels, likely, strict=False)],
             ways_on=[
                 f"look at the run: stepfork show {self.run.id}",
                 "mark what reaches outside as @stepfork.tool, and make the test of a new run",
@@ -169,18 +187,11 @@ class Prover:
         )
 
 
-def _goes_as_far(killed: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the replay made every call that a killed run had made; it may have gone on."""
-    made = {address: node["input"] for address, node in walk(now["calls"])}
-    return all(made.get(address) == node["input"] for address, node in walk(killed["calls"]))
-
-
-def _first_difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Say at which call two documents first parted, and how."""
-    lines = list(difference_lines(align(dict(recorded), dict(now))))
+def _first_difference(lines: list[str], other: str) -> str:
+    """Say at which call two replays, or a replay and its run, first parted, and how."""
     if not lines:
         return "every call was the same"
-    return "\n".join(["it first parted from the run at", *lines[:_LINES_SHOWN]])
+    return "\n".join([f"it first parted from {other} at", *lines[:_LINES_SHOWN]])
 
 
 def _tail(output: str) -> str:

@@ -36,7 +36,7 @@ def name_of_test(run: Run) -> str:
 
 def identifier(text: str) -> str:
     """Return the text as a lower-case name of letters, digits and underscores."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
     name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")[:_LONGEST_NAME].strip("_")
     return f"{name}_run" if _RESERVED.fullmatch(name) else name or "run"
 

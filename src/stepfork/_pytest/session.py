@@ -44,8 +44,8 @@ class TestSession:
     held: list[Held] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """About a test that passed."""
-    ran_live: list[str] = field(default_factory=list)
-    """About calls that went out, whatever came of the test."""
+    said_anyway: list[str] = field(default_factory=list)
+    """Whatever came of the test: calls that went out, rules that found nothing."""
     assessments: list[Assessment] = field(default_factory=list)
 
     @property
@@ -84,11 +84,15 @@ class TestSession:
 
     def note(self, assessment: Assessment) -> None:
         """Keep a verdict."""
+        from stepfork._verdict.assess import unused_rules
         from stepfork._verdict.report import said_of_live
 
         self.assessments.append(assessment)
         if assessment.replayed.extended:
-            self.ran_live.append(said_of_live(assessment.replayed.extended))
+            self.said_anyway.append(said_of_live(assessment.replayed.extended))
+        self.said_anyway += [
+            text for text in unused_rules(assessment.replayed) if text not in self.said_anyway
+        ]
 
     @property
     def guards_part(self) -> bool:
@@ -114,6 +118,8 @@ class TestSession:
         from stepfork._verdict.table import decide
 
         held, self.held = self.held, []
+        # A comparison that failed is one of the test's assertions, even if the test swallowed it.
+        passed = passed and not any(map(self.refuses, self.assessments))
         for assessment, withdraw in held:
             row = decide(assessment.case._replace(other_assertion_failed=not passed))
             if row.update == "refuse":

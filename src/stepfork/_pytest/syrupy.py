@@ -6,7 +6,7 @@ What is relied on was observed with syrupy 7.0; ``tests/test_syrupy.py`` checks 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syrupy.assertion import AssertionResult, SnapshotAssertion
 from syrupy.data import SnapshotCollections
@@ -17,7 +17,10 @@ from stepfork._pytest.session import Held, TestSession
 from stepfork._replay.result import Replayed
 from stepfork._verdict.assess import Assessment, assess
 from stepfork._verdict.report import coloured, report, said_aloud
-from stepfork.errors import StepforkError, StillFailing
+from stepfork.errors import OptionError, StepforkError, StillFailing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
 
 
 class _RefusedError(Exception):
@@ -100,18 +103,65 @@ class ComparableReplay(Replayed):
     __hash__ = object.__hash__
 
 
-def comparable(
-    replayed: Replayed, session: TestSession, snapshot_class: type[object] = SnapshotAssertion
-) -> Any:
+def comparable(replayed: Replayed, session: TestSession, snapshot_class: type[object]) -> ComparableReplay:
     """Return the replay as one that can be compared with a snapshot, whatever the order of the operands."""
-    made = object.__new__(_class_beside(snapshot_class))
+    made: ComparableReplay = _made_beside(snapshot_class, ComparableReplay)
     made.__dict__.update(vars(replayed), session=session)
     return made
 
 
-def _class_beside(snapshot_class: type[object]) -> type[object]:
+def _made_beside(snapshot_class: type[object], kind: type[Any]) -> Any:
     """For ``snapshot == run``: Python asks the right operand first if its class derives from the left's."""
-    return type("ComparableReplay", (ComparableReplay, snapshot_class), {"__repr__": Replayed.__repr__})
+    return object.__new__(type(kind.__name__, (kind, snapshot_class), {"__repr__": kind.__repr__}))
+
+
+class AwaitedReplay:
+    """What ``areplay(...)`` gives until it is awaited: nothing that could be compared or looked into.
+
+    A coroutine would be compared like any value, and an update would accept its text.
+    """
+
+    start: Callable[[], Coroutine[Any, Any, ComparableReplay]]
+
+    def __await__(self) -> Generator[Any, Any, ComparableReplay]:
+        return self.start().__await__()
+
+    def __eq__(self, other: object) -> bool:
+        __tracebackhide__ = True
+        if self is other:
+            return True
+        raise _not_awaited()
+
+    def __ne__(self, other: object) -> bool:
+        __tracebackhide__ = True
+        return not self == other
+
+    __hash__ = object.__hash__
+
+    def __getattribute__(self, name: str) -> Any:
+        __tracebackhide__ = True
+        if name.startswith("_") or name == "start":
+            return super().__getattribute__(name)
+        raise _not_awaited()
+
+    def __repr__(self) -> str:
+        return "<areplay(...), not awaited>"
+
+
+def awaited_replay(
+    start: Callable[[], Coroutine[Any, Any, ComparableReplay]], snapshot_class: type[object]
+) -> AwaitedReplay:
+    """Return what is to be awaited; nothing runs before."""
+    made: AwaitedReplay = _made_beside(snapshot_class, AwaitedReplay)
+    made.__dict__["start"] = start
+    return made
+
+
+def _not_awaited() -> OptionError:
+    return OptionError(
+        "areplay(...) was not awaited: nothing was replayed",
+        ways_on=["in an async test: run = await areplay(...)", "in a sync test: run = replay(...)"],
+    )
 
 
 def _agrees(replayed: ComparableReplay, snapshot: SnapshotAssertion) -> bool:
@@ -165,4 +215,4 @@ def _withdrawal(result: AssertionResult) -> Any:
     return withdraw
 
 
-__all__ = ["ComparableReplay", "StepforkExtension", "comparable"]
+__all__ = ["AwaitedReplay", "ComparableReplay", "StepforkExtension", "awaited_replay", "comparable"]

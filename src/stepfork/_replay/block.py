@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from stepfork._calls import Call
     from stepfork._replay.session import Replay
     from stepfork.tolerance import Rule
 
@@ -59,6 +60,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         self._stack.enter_context(watching_processes(self._session))
         self._stack.enter_context(opened(self._session))
         self._stack.enter_context(running(self._session.base))
+        self._session.begin()
         return self
 
     def __exit__(
@@ -84,8 +86,9 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
             return session.errors[0]
         made = [call for root in session.calls for call in root.walk()]
         if session.frontiers:
-            return explain(session.recording.path, made, session.frontiers[0])
-        self._overrides.check_used(call.address for call in made if call.kind != "step")
+            unknown = self._overrides.unknown([*session.recording.addresses, *_addresses(made)])
+            return explain(session.recording.path, made, session.frontiers[0], unknown)
+        self._overrides.check_used(_addresses(made))
         unused = session.unused
         if unused:
             return UnusedCalls(
@@ -94,3 +97,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
                 unused=[call.address for call in unused],
             )
         return None
+
+
+def _addresses(calls: list[Call]) -> list[str]:
+    return [call.address for call in calls if call.kind != "step"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepfork import _context
-from stepfork._calls import Call, Failure, Outcome, Run
-from stepfork._codec import decode, type_name
-from stepfork._codec.exceptions import message_of
+from stepfork._calls import Call, Outcome, Run
+from stepfork._codec import decode
 from stepfork._control_flow import is_control_flow
 from stepfork._paths import project_root
 from stepfork._replay.extension import ExtensionWriter
+from stepfork._replay.leaving import end_child, let_go
 from stepfork._replay.load import Recording, load_recording
 from stepfork._replay.override import Overrides
 from stepfork._replay.processes import watching_processes
@@ -30,6 +31,7 @@ from stepfork.errors import OptionError, ReplayStopped, ReplayTimeout
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+    from stepfork._calls import Failure
     from stepfork.tolerance import Rule
 
 _QUIET_TURNS = 20
@@ -57,6 +59,7 @@ class Conductor:
         self.extension = None
         if extend is not None:
             self.extension = ExtensionWriter(recording.path, recording.run.id, extend)
+            self.extension.expect(recording.run)
         self.overrides = Overrides(override, chosen.override)
         self.seconds = chosen.timeout if timeout is None else timeout
         self.session = new_session(
@@ -68,6 +71,7 @@ class Conductor:
             extension=self.extension,
         )
         self.limit = LoopLimit()
+        self._process = os.getpid()
         self.value: Any = None
         self.error: BaseException | None = None
         self.spec = spec_of(function)
@@ -90,20 +94,24 @@ class Conductor:
         with watching_processes(session), _context.opened(session), _context.running(session.base):
             try:
                 with time_limit(self.seconds, self.limit.expired):
+                    session.begin()
                     yield
             except BaseException as error:
+                end_child(self._process, error)
                 if self._is_for_caller(error):
                     raise
                 self.error = error
             finally:
+                end_child(self._process, None)
                 self.limit.lift()
                 session.end(self.value, self.error)
                 session.close()
+                let_go(self.error)
 
     def _is_for_caller(self, error: BaseException) -> bool:
         """Whether Ctrl-C was pressed, or the task that replays was cancelled, just now."""
         if isinstance(error, KeyboardInterrupt):
-            return not self.session.was_served(error)
+            return not self.session.failures.was_served(error)
         return isinstance(error, asyncio.CancelledError) and self.limit.is_cancelled_from_outside()
 
     def play(self) -> Replayed:
@@ -147,6 +155,7 @@ class Conductor:
 
     async def _awaited(self, start: Callable[[], Any]) -> None:
         self.limit.watch_this_task()
+        self.session.begin()
         try:
             result = start()
             if inspect.isawaitable(result):
@@ -186,9 +195,12 @@ class Conductor:
             raise session.errors[0]
         run = self._run()
         timed_out = self.limit.is_over
+        addresses = [call.address for call in run.walk() if call.kind != "step"]
+        if self.extension is not None:
+            self.extension.check_used(addresses)
         # An agent that ended with a failure may not have come as far as the call: that is what to tell.
         if not session.frontiers and not timed_out and run.failure is None:
-            self.overrides.check_used(call.address for call in run.walk() if call.kind != "step")
+            self.overrides.check_used(addresses)
         return Replayed(
             self.recording,
             run,
@@ -196,10 +208,13 @@ class Conductor:
             error=self._time_error() if timed_out else self.error,
             expected=self.spec.options.expected if self.spec else (),
             frontiers=session.frontiers,
+            under_way=session.failures.under_way,
             unused_calls=session.unused,
+            unknown_overrides=self.overrides.unknown([*self.recording.addresses, *addresses]),
             facts=session.facts,
             clock=session.clock,
             rules={name: rules for name, rules in session.rules.items() if rules is not None},
+            given_rules=session.given_rules,
             timed_out=timed_out,
             extended=list(self.extension.calls) if self.extension else [],
             hints=tuple(self.spec.hints) if self.spec else (),
@@ -230,14 +245,14 @@ class Conductor:
 
     def _failure(self, root: Call) -> Failure | None:
         """Return the failure; an exception that only came of the stop is none, and hides none."""
-        error = self.error
+        error, failures = self.error, self.session.failures
         expected = self.spec.options.expected if self.spec else ()
         if error is None or self.limit.is_over or is_control_flow(error) or isinstance(error, expected):
-            return self.session.failure
+            return failures.first
         if comes_of_stop(error):
-            return self.session.failure
-        origin = self.session.origin(error, root.address)
-        return Failure("raised", origin, type_name(type(error)), message_of(error))
+            failures.stopped(error, root.address)
+            return failures.first
+        return failures.raised(error, root.address)
 
 
 def _no_call(recorded: Run, value: Any) -> Call:

@@ -6,41 +6,52 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepfork._calls import parent_address
-from stepfork._text import shown, shown_call, shown_file, shown_path
+from stepfork._text import columns, shown, shown_apart, shown_call, shown_file, shown_path
 from stepfork.errors import UnrecordedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from stepfork._calls import Call
+    from stepfork._compare.compare import Difference
     from stepfork._replay.frame import Frontier
     from stepfork._replay.result import Replayed
 
 _DIFFERENCES = 5
 
 
+_MARGIN = 8
+"""Columns that pytest needs before a line."""
+
+_NARROW = 40
+"""The least that is shown of a call."""
+
+
 class _Row(NamedTuple):
     label: str
-    text: str
+    text: str | Call
     note: str = ""
     """Stands in a column of its own, on the right."""
 
 
 def explain_frontier(replayed: Replayed, frontier: Frontier) -> UnrecordedCall:
     """Return the error for a call that the recording cannot answer."""
-    return explain(replayed.recording.path, replayed.run.walk(), frontier)
+    return explain(replayed.recording.path, replayed.run.walk(), frontier, replayed.unknown_overrides)
 
 
-def explain(recording: Path, made: Iterable[Call], frontier: Frontier) -> UnrecordedCall:
+def explain(
+    recording: Path, made: Iterable[Call], frontier: Frontier, unknown_overrides: Mapping[str, list[str]]
+) -> UnrecordedCall:
     """Do the same for the calls that were ``made`` so far."""
     call = frontier.call
     others = [other for other in made if not other.unrecorded and other.kind != "step"]
     rows = [
         *_recorded(frontier, {other.moved_from or other.address for other in others}),
-        _Row("now", shown_call(call), call.site or ""),
+        _Row("now", call, call.site or ""),
         *_differences(frontier),
         *_count(frontier, others),
+        *_unused_overrides(unknown_overrides),
     ]
     what, detail = _in_columns(f"unrecorded call at {call.address}", shown_file(recording), rows)
     return UnrecordedCall(
@@ -72,7 +83,7 @@ def _recorded(frontier: Frontier, used: set[str]) -> Iterator[_Row]:
         note = "used" if near.address in used else "unused"
         if parent_address(near.address) != parent_address(call.address):
             note += f", at {near.address}"
-        yield _Row("" if number else "recorded", shown_call(near), note)
+        yield _Row("" if number else "recorded", near, note)
     if not frontier.nearest:
         yield _Row("recorded", f"no call of {call.name}")
 
@@ -95,12 +106,19 @@ def _changes(recorded: Call, now: Call) -> Iterator[str]:
 
     differences = compare(recorded.input, now.input).differences
     for difference in differences[:_DIFFERENCES]:
-        old = "(missing)" if difference.kind == "added" else shown(difference.old, 80)
-        new = "(missing)" if difference.kind == "removed" else shown(difference.new, 80)
+        old, new = _shown_difference(difference)
         within = now.input if difference.kind == "added" else recorded.input
         yield f"{shown_path(difference.path, within)}: {old} -> {new}"
     if len(differences) > _DIFFERENCES:
         yield f"... and {len(differences) - _DIFFERENCES} more"
+
+
+def _shown_difference(difference: Difference) -> tuple[str, str]:
+    if difference.kind == "added":
+        return "(missing)", shown(difference.new, 80)
+    if difference.kind == "removed":
+        return shown(difference.old, 80), "(missing)"
+    return shown_apart(difference.old, difference.new, 80)
 
 
 def _count(frontier: Frontier, others: list[Call]) -> Iterator[_Row]:
@@ -115,10 +133,29 @@ def _count(frontier: Frontier, others: list[Call]) -> Iterator[_Row]:
         yield _Row("", other.label, other.site or "")
 
 
+def _unused_overrides(unknown: Mapping[str, list[str]]) -> Iterator[_Row]:
+    """Of the overrides that fit nothing, and may have been meant for this call."""
+    for number, (key, near) in enumerate(unknown.items()):
+        yield _Row("" if number else "unused", f"override {key!r}: near {', '.join(near) or 'none'}")
+
+
 def _in_columns(what: str, where: str, rows: list[_Row]) -> tuple[str, list[tuple[str, str]]]:
-    """Return title and rows with everything that stands on the right in one column."""
+    """Return title and rows with everything that stands on the right in one column, if the lines hold it."""
     labels = max(len(label) for label in chain((row.label for row in rows), ["ways on"])) + 3
+    room = columns() - _MARGIN - 2 - labels
+    widest_note = max([len(row.note) for row in rows if not isinstance(row.text, str)], default=0)
+    texts = [_shown_text(row.text, max(room - 3 - widest_note, _NARROW)) for row in rows]
+    width = max((len(text) for text, row in zip(texts, rows, strict=True) if row.note), default=0) + 3
+    shown_rows = [
+        (row.label, f"{text:<{width}}{row.note}" if row.note else text)
+        for text, row in zip(texts, rows, strict=True)
+    ]
     indent = 2 + labels - len(f"{UnrecordedCall.code} ")
-    width = max([len(what) - indent, *(len(row.text) for row in rows if row.note)]) + 3
-    shown_rows = [(row.label, f"{row.text:<{width}}{row.note}" if row.note else row.text) for row in rows]
+    width = max(width, len(what) - indent + 3)
+    if width + len(where) > room:
+        return what, [*shown_rows, ("in", where)]
     return f"{what:<{width + indent}}{where}", shown_rows
+
+
+def _shown_text(text: str | Call, limit: int) -> str:
+    return text if isinstance(text, str) else shown_call(text, limit)

@@ -10,6 +10,7 @@ from stepfork._calls import Call, Outcome, Shape, Status
 from stepfork._codec import encode_exception
 from stepfork._control_flow import is_control_flow
 from stepfork._replay.shelf import Entry, Shelf, Slot
+from stepfork._replay.stop import comes_of_stop
 from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
@@ -59,11 +60,19 @@ class ReplayFrame:
         """Return the recorded steps of this name below this call."""
         shelf = self._shelves.get(spec.name)
         if shelf is None:
-            recorded = self.recorded.children if self.recorded else []
-            slots = (Slot(call.address, [call]) for call in recorded if call.name == spec.name)
-            shelf = Shelf([Entry(slot, slot.recorded, spec, blank) for slot in slots])
-            self._shelves[spec.name] = shelf
+            shelf = self._shelves[spec.name] = self.recorded_steps(spec, blank)
         return shelf
+
+    def recorded_steps(self, spec: Spec, blank: Callable[[Plain], Plain]) -> Shelf:
+        """Return them all, none of them used."""
+        recorded = self.recorded.children if self.recorded else []
+        slots = (Slot(call.address, [call]) for call in recorded if call.name == spec.name)
+        return Shelf([Entry(slot, slot.recorded, spec, blank) for slot in slots])
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its outcome is known."""
+        return self.call.outcome.status != "unfinished"
 
     def item(self, value: object) -> None:
         """Note one chunk."""
@@ -77,6 +86,8 @@ class ReplayFrame:
 
     def raised(self, error: BaseException, shape: Shape) -> None:
         """Note what the call raised."""
+        if comes_of_stop(error):
+            self.session.failures.stopped(error, self.call.address)
         if isinstance(error, ReplayStopped):
             self._ended(Outcome("stopped", None, self._items(shape), shape))
         elif is_control_flow(error) and self.session.has_stopped:
@@ -84,7 +95,7 @@ class ReplayFrame:
         else:
             status: Status = "suspended" if is_control_flow(error) else "raised"
             plain = self.session.clean(encode_exception(error).plain)
-            origin = self.session.origin(error, self.call.address)
+            origin = self.session.failures.origin(error, self.call.address)
             self._ended(Outcome(status, plain, self._items(shape), shape, origin))
 
     def closed_early(self, shape: Shape) -> None:

@@ -11,6 +11,7 @@ from stepfork._recording import read_extension, read_run
 from stepfork.errors import RecordingMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from stepfork._calls import Call, Run
@@ -29,6 +30,31 @@ class Recording:
     def name(self) -> str:
         """The file's name without its ending."""
         return self.path.stem
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of the tool and model calls that it can answer."""
+        return [call.address for call in self._calls() if call.kind != "step"]
+
+    @property
+    def names(self) -> set[str]:
+        """Of the functions that it holds a call of."""
+        return {call.name for call in self._calls()}
+
+    @property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """The position of each call by its address, those of the extensions after all others."""
+        spans = {call.address: call.span for call in self.run.walk()}
+        for calls in self.extensions:
+            end = max((span[1] for span in spans.values()), default=0)
+            for call in calls:
+                spans.setdefault(call.address, (end + call.span[0], end + call.span[1]))
+        return spans
+
+    def _calls(self) -> Iterator[Call]:
+        yield from self.run.walk()
+        for calls in self.extensions:
+            yield from calls
 
 
 def load_recording(path: Path) -> Recording:

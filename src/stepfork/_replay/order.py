@@ -24,8 +24,8 @@ def put_in_order(
     blank: Callable[[Plain], Plain],
     *,
     fixed: bool = False,
-) -> dict[str, str]:
-    """Sort and number the calls below ``top``; returns the new address of each that got another one.
+) -> None:
+    """Sort and number the calls below ``top``.
 
     Calls that overlapped in the recording, and those that different tasks or threads make now, stand as
     the recording has them; the others in the order in which they were made. What is not in the recording
@@ -35,10 +35,8 @@ def put_in_order(
     """
     order = _Order(spans, makers, blank)
     order.sort(top)
-    places: dict[str, str] = {}
     if not fixed:
-        order.number(top, places)
-    return places
+        order.number(top)
 
 
 class _Order:
@@ -103,7 +101,7 @@ class _Order:
             at += 1
 
     def _chain(self, made: list[Call]) -> list[Call]:
-        """Return what one maker did in its order, but what overlapped in the recording in the recorded one."""
+        """Return what one maker did: in its order, but what overlapped in the recording in that one."""
         calls: list[Call] = []
         starts: list[int] = []
         for call in made:
@@ -127,7 +125,7 @@ class _Order:
         """What a call is sorted by; ids that the code made count only where nothing else differs."""
         return call.name, canonical(self._blank(call.input)), canonical(call.input)
 
-    def number(self, parent: Call, places: dict[str, str]) -> None:
+    def number(self, parent: Call) -> None:
         """Number the calls below one that stand at no recorded address, in their order."""
         new = sorted(
             (call for call in parent.children if call.address not in self._spans), key=lambda call: call.name
@@ -135,21 +133,11 @@ class _Order:
         for name, group in groupby(new, key=lambda call: call.name):
             calls = list(group)
             for number, call in zip(sorted(map(_number, calls)), calls, strict=True):
-                address = child_address(parent.address, name, number)
-                if address != call.address:
-                    places[call.address] = address
-                    call.address = address
+                call.address = child_address(parent.address, name, number)
         for child in parent.children:
-            _follow(child, parent.address, places)
-            self.number(child, places)
-
-
-def _follow(call: Call, parent: str, places: dict[str, str]) -> None:
-    """Let the address of a call follow that of its caller."""
-    address = f"{parent}/{call.label}" if parent else call.address
-    if address != call.address:
-        places[call.address] = address
-        call.address = address
+            if parent.address:
+                child.address = f"{parent.address}/{child.label}"
+            self.number(child)
 
 
 def _index(calls: list[Call], call: Call | None) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
+from stepfork._replay.near import ends_with, near_addresses
 from stepfork.errors import UnusedOverride
 
 if TYPE_CHECKING:
@@ -23,22 +23,36 @@ class Overrides:
         """Return whether there is an override for this call, and what it injects."""
         for table in (self._given, self._optional):
             for key, value in table.items():
-                if address == key or address.endswith("/" + key) or (key == name and not answered):
+                if ends_with(address, key) or (key == name and not answered):
                     self._used.add(key)
                     return True, value
         return False, None
 
+    @property
+    def unused(self) -> list[str]:
+        """Those given by the test that did nothing so far."""
+        return [key for key in self._given if key not in self._used]
+
+    def unknown(self, addresses: Iterable[str]) -> dict[str, list[str]]:
+        """Return the unused ones that fit none of these addresses, with those that look like it."""
+        known = list(addresses)
+        names = {address.rpartition("/")[2].partition("#")[0] for address in known}
+        return {
+            key: near_addresses(key, known)
+            for key in self.unused
+            if key not in names and not any(ends_with(address, key) for address in known)
+        }
+
     def check_used(self, addresses: Iterable[str]) -> None:
         """Raise UnusedOverride, naming near addresses, where one given by the test did nothing."""
-        unused = [key for key in self._given if key not in self._used]
+        unused = self.unused
         if not unused:
             return
         known = list(addresses)
-        ends = {address.rpartition("/")[2] for address in known}
-        near = difflib.get_close_matches(unused[0], sorted({*known, *ends}), n=4, cutoff=0.3)
+        near = ", ".join(near_addresses(unused[0], known))
         raise UnusedOverride(
             f"override={{{unused[0]!r}: ...}} was not used: no call of this replay has that address",
-            detail=[("near", ", ".join(near) or "none; the replay made no tool or model call")],
+            detail=[("near", near or ("none" if known else "none; the replay made no tool or model call"))],
             ways_on=[
                 "correct the key: an address, its end (search#2), or a tool's name for its unanswered calls"
             ],

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from stepfork._alias import Facts, tokens
 from stepfork._codec import decode
 from stepfork._replay.facts import facts_of
-from stepfork.errors import StepforkError, UnrecordedCall
+from stepfork._replay.near import near_names
+from stepfork._spec import decorated_names
+from stepfork.errors import OptionError, StepforkError, UnrecordedCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepfork._calls import Call, Outcome, Run
+    from stepfork._calls import Call, Failure, Outcome, Run
     from stepfork._replay.frame import Frontier
     from stepfork._replay.load import Recording
 
@@ -76,10 +78,16 @@ class Replayed:
     error: BaseException | None = None
     expected: tuple[type[BaseException], ...] = ()
     frontiers: list[Frontier] = field(default_factory=list)
+    under_way: list[Failure] = field(default_factory=list)
+    """What the agent was failing with where the replay stopped."""
     unused_calls: list[Call] = field(default_factory=list)
+    unknown_overrides: dict[str, list[str]] = field(default_factory=dict)
+    """The keys that no call used and that fit no recorded one, each with the addresses that look like it."""
     facts: Facts = field(default_factory=Facts)
     clock: tuple[float, float] = (0.0, 0.0)
     rules: Mapping[str, Any] = field(default_factory=dict)
+    given_rules: list[tuple[str, Any]] = field(default_factory=list)
+    """The tolerance of this replay, then of each call's decorator with the call's name."""
     timed_out: bool = False
     extended: list[str] = field(default_factory=list)
     """The addresses of the calls that ran live in this replay."""
@@ -132,8 +140,24 @@ class Replayed:
         return sorted(found)
 
     def calls(self, name: str) -> list[CallView]:
-        """Return the calls of this step, tool or model, in order."""
-        return [CallView(call, self.hints) for call in self.run.walk() if call.name == name]
+        """Return the calls of this step, tool or model, in order.
+
+        Raises OptionError for a name that nothing has but that looks like one that something has.
+        """
+        found = [CallView(call, self.hints) for call in self.run.walk() if call.name == name]
+        if not found:
+            self._refuse_misspelt(name)
+        return found
+
+    def _refuse_misspelt(self, name: str) -> None:
+        known = {*self.recording.names, *(call.name for call in self.run.walk()), *decorated_names}
+        near = near_names(name, known)
+        if near and name not in known:
+            raise OptionError(
+                f"{name!r} is no step, tool or model of {self.recording.name}",
+                detail=[("near", ", ".join(near))],
+                ways_on=["correct the name"],
+            )
 
     def called(self, name: str, *, times: int | None = None) -> bool:
         """Whether it was called, and exactly ``times`` times where that is given."""

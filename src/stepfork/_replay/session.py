@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import threading
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepfork._alias import Aliases, pair, rebind
-from stepfork._calls import Call, Failure, Outcome, child_address
-from stepfork._codec import canonical, decode, decode_exception, encode
+from stepfork._calls import Call, Outcome, child_address, parent_address
+from stepfork._codec import encode
 from stepfork._context import AmbiguousFrame
-from stepfork._mutation.apply import ChangeMisfit, apply
 from stepfork._mutation.watch import changes_of, may_change
-from stepfork._refusal import refused
-from stepfork._replay.facts import facts_of
+from stepfork._replay.answer import recorded_answer
+from stepfork._replay.astray import late_call, lost_call
+from stepfork._replay.bindings import Bindings
+from stepfork._replay.failures import Failures
 from stepfork._replay.frame import Frontier, ReplayFrame
+from stepfork._replay.maker import current_maker
 from stepfork._replay.matching import Match, Pool, Request
 from stepfork._replay.order import put_in_order
-from stepfork._replay.serve import Injected, Recorded, Stop
+from stepfork._replay.serve import Injected, Stop
+from stepfork._replay.settle import settle
 from stepfork._replay.site import call_site
-from stepfork._replay.stop import is_after_stop
-from stepfork.errors import AmbiguousReplay, ReplayStopped, StepforkError
+from stepfork.errors import OptionError, ReplayStopped, StepforkError
 from stepfork.tolerance import Rule, Rules
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from stepfork._replay.load import Recording
     from stepfork._replay.override import Overrides
     from stepfork._spec import Spec
-
-__all__ = ["Frontier", "Replay", "ReplayFrame", "facts_of"]
 
 
 class Replay:
@@ -67,18 +65,18 @@ class Replay:
         """The root has ended: what still runs beside it is answered, and is no frontier."""
         self.frontiers: list[Frontier] = []
         self.errors: list[StepforkError] = []
-        self.failure: Failure | None = None
         self.rules: dict[str, Rules | None] = {}
         self._overrides = overrides
         self._redactor = redactor
-        self._moved_classes = moved
-        self._tolerance = tolerance
-        self._common_tolerance = common_tolerance
+        self.moved_classes = moved
+        self._common_rules = Rules(common_tolerance)
+        self.given_rules: list[tuple[str, Rules]] = [("", Rules(tolerance))]
+        """The tolerance of this replay and of each call's decorator, the latter with the call's name."""
         self._live = live
         self._extension = extension
         self._is_block = block
-        self._id = secrets.token_hex(5)
-        self._process = os.getpid()
+        self.failures = Failures(secrets.token_hex(5), self.clean)
+        self.process = os.getpid()
         self._lock = threading.RLock()
         self._over = threading.Event()
         self._ticks = count(1)
@@ -86,17 +84,22 @@ class Replay:
         self._started = time.time()
         self._makers: dict[int, object] = {}
         """Of each call the task or thread that made it; held so that no identity is used twice."""
+        self._base_maker: object = None
+        self._steps: list[ReplayFrame] = []
+        self._has_guessed = False
+        """Some step was given the place of a recorded one with another input."""
         run = recording.run
-        self._facts, self._made = facts_of(run)
-        self._bindings: dict[str, str] = {}
-        self._aliases_then = Aliases(self._facts, clock=(run.started, run.started + max(run.seconds, 1.0)))
-        self._aliases_now = Aliases(self._facts, clock=(self._started, float("inf")))
-        self._pool = Pool(run.root, recording.extensions, self._aliases_then.blank)
+        self.bindings = Bindings(run, self._started)
+        self._pool = Pool(run.root, recording.extensions, self.bindings.then.blank)
         top = Call("step", "", "", {}, Outcome("returned"))
         outermost = Call("step", "", "", {}, Outcome("returned"), children=[run.root])
         self._top = ReplayFrame(self, None, top, outermost)
         self._block: ReplayFrame | None = self._stand_in_for_root() if block else None
-        self._places: dict[str, str] = {}
+        self._root: ReplayFrame | None = None
+
+    def begin(self) -> None:
+        """The task or thread that runs here is the one that makes the calls of the base."""
+        self._base_maker = current_maker()
 
     @property
     def base(self) -> ReplayFrame:
@@ -111,7 +114,7 @@ class Replay:
     @property
     def facts(self) -> Facts:
         """The id-like texts that are compared exactly."""
-        return self._facts
+        return self.bindings.facts
 
     @property
     def clock(self) -> tuple[float, float]:
@@ -152,16 +155,16 @@ class Replay:
     ) -> ReplayFrame | None:
         """Find the answer to a call, or let a step execute again."""
         if isinstance(parent, AmbiguousFrame):
-            return self._lost(spec, parent)
+            return lost_call(self, spec, parent)
         if parent.is_live or (spec.kind == "step" and not self.is_open):
             return None
         arguments = spec.bind(args, kwargs)
         plain = self.clean({name: encode(value).plain for name, value in arguments.items()})
         if not self.is_open:  # first without the lock, which a fork may have left locked
-            return self._too_late(spec, parent, plain)
+            return late_call(self, spec, parent, plain)
         with self._lock:
             if not self.is_open:
-                return self._too_late(spec, parent, plain)
+                return late_call(self, spec, parent, plain)
             parent = self._below(parent, spec)
             if spec.kind == "step":
                 return self._step(spec, parent, plain)
@@ -169,25 +172,12 @@ class Replay:
 
     def fail(self, reason: str, frame: Any) -> None:
         """The replayed code calls this run a failed one."""
-        if self.failure is None and not is_after_stop():
-            call = getattr(frame, "call", None)
-            address = (call and call.address) or self.recording.run.root.address
-            self.failure = Failure("failed", address=address, message=reason)
+        call = getattr(frame, "call", None)
+        self.failures.failed(reason, (call and call.address) or self.recording.run.root.address)
 
     def forget(self) -> None:
         """In a forked child: no call is answered."""
         self.is_open = False
-
-    def origin(self, error: BaseException, address: str) -> str:
-        """Return where this exception object was first seen in this replay."""
-        seen = error.__dict__.get("_stepfork_seen")
-        if not seen or seen[0] != self._id:
-            seen = error.__dict__["_stepfork_seen"] = (self._id, address)
-        return self._places.get(seen[1], str(seen[1]))
-
-    def _seen_at(self, error: BaseException, address: str) -> None:
-        """Note where an exception comes from, though the same object may have been somewhere before."""
-        error.__dict__["_stepfork_seen"] = (self._id, address)
 
     def keep(self, frame: ReplayFrame) -> None:
         """Write a call that ran live into the extension."""
@@ -200,20 +190,22 @@ class Replay:
         with self._lock:
             self.is_open = False
             self._over.set()
-            self._places = put_in_order(
-                self._top.call,
-                self._spans(),
-                self._makers,
-                self._aliases_now.blank,
-                fixed=self._extension is not None,
-            )
+            self._makers[id(self.base.call)] = self._base_maker
+            self.failures.settle(self._settled())
             self._makers.clear()
             position = {id(call): number for number, call in enumerate(self._top.call.walk())}
             self.frontiers.sort(key=lambda frontier: position.get(id(frontier.call), len(position)))
-            if self.failure is not None and self.failure.address in self._places:
-                self.failure = msgspec.structs.replace(
-                    self.failure, address=self._places[self.failure.address]
-                )
+
+    def _settled(self) -> dict[str, str]:
+        """Give each call its final place; returns the address of each that got another one."""
+        top, spans, makers = self._top.call, self.recording.spans, self._makers
+        before = [(call, call.address) for call in top.walk()]
+        is_fixed = self._extension is not None
+        if self._has_guessed and not is_fixed:
+            settle(top, self._steps, makers, self._pool, spans, self.bindings)
+        put_in_order(top, spans, makers, self.bindings.now.blank, fixed=is_fixed)
+        self._steps.clear()
+        return {address: call.address for call, address in before if call.address != address}
 
     def end(self, value: object, error: BaseException | None) -> None:
         """Note how a function ended that is no step itself but stands for the recorded root."""
@@ -230,17 +222,9 @@ class Replay:
             call.outcome = Outcome("stopped")
             if self.is_open and not self.is_ending:
                 call.unrecorded = True
+                self.failures.stopped_here(parent_address(call.address))
                 self.frontiers.append(Frontier(call, why, look))
         return ReplayStopped(f"{call.address}: {why}")
-
-    def _spans(self) -> dict[str, tuple[int, int]]:
-        spans = {call.address: call.span for call in self.recording.run.walk()}
-        end = max((span[1] for span in spans.values()), default=0)
-        for calls in self.recording.extensions:
-            for call in calls:
-                spans.setdefault(call.address, (end + call.span[0], end + call.span[1]))
-            end = max((span[1] for span in spans.values()), default=end)
-        return spans
 
     # -- places
 
@@ -248,7 +232,9 @@ class Replay:
         root = self.recording.run.root
         call = Call(root.kind, root.name, root.address, root.input, Outcome("unfinished"))
         self._top.call.children.append(call)
-        return ReplayFrame(self, None, call, root)
+        frame = ReplayFrame(self, None, call, root)
+        self._steps.append(frame)
+        return frame
 
     def _below(self, parent: ReplayFrame, spec: Spec) -> ReplayFrame:
         """Return the frame that a call stands in: one outside of any step stands where it was recorded."""
@@ -256,39 +242,13 @@ class Replay:
             return parent
         if self._block is None and spec.kind == "step" and self._is_root(spec):
             return parent
-        if self._block is None:
+        if self._block is None and self._root is None:
             self._block = self._stand_in_for_root()
-        return self._block
+        return self._block or self._root or parent
 
     def _is_root(self, spec: Spec) -> bool:
         run = self.recording.run
         return not self.calls and (spec.name == run.root.name or run.entry is not None)
-
-    def _lost(self, spec: Spec, parent: AmbiguousFrame) -> ReplayFrame:
-        error = AmbiguousReplay(
-            f"{spec.name} was called without context, and {len(parent.sessions)} replays are open",
-            detail=[("now", f"{spec.name}(...)   {call_site() or ''}".rstrip())],
-            ways_on=[
-                "pass the context on: contextvars.copy_context().run(...)",
-                "or run the replays one by one",
-            ],
-        )
-        for session in parent.sessions:
-            session.errors.append(error)  # type: ignore[attr-defined]
-        call = Call(spec.kind, spec.name, spec.name, {}, Outcome("stopped"))
-        return ReplayFrame(self, spec, call, answer=Stop(ReplayStopped(str(error))))
-
-    def _too_late(self, spec: Spec, parent: ReplayFrame, plain: dict[str, Plain]) -> ReplayFrame:
-        if self._process != os.getpid():
-            stopped = refused(spec.name)
-        else:
-            stopped = ReplayStopped(
-                f"{spec.name} was called after its replay had ended, and was not executed"
-            )
-        call = Call(
-            spec.kind, spec.name, child_address(parent.call.address, spec.name, 1), plain, Outcome("stopped")
-        )
-        return ReplayFrame(self, spec, call, answer=Stop(stopped))
 
     # -- steps
 
@@ -296,12 +256,17 @@ class Replay:
         recorded = self._counterpart(spec, parent, plain)
         self._learn_rules(spec)
         address = recorded.address if recorded else self._new_address(spec.name, parent)
-        return ReplayFrame(self, spec, self._add(spec, parent, address, plain), recorded)
+        frame = ReplayFrame(self, spec, self._add(spec, parent, address, plain), recorded)
+        self._steps.append(frame)
+        if parent is self._top:
+            self._root = frame
+        return frame
 
     def _counterpart(self, spec: Spec, parent: ReplayFrame, plain: dict[str, Plain]) -> Call | None:
         """Return the recorded sibling with equal input, else the first that is left."""
-        siblings = parent.siblings(spec, self._aliases_then.blank)
-        entry = siblings.same(Request(spec, parent.call.address, plain, self._aliases_now.blank))
+        siblings = parent.siblings(spec, self.bindings.then.blank)
+        entry = siblings.same(Request(spec, parent.call.address, plain, self.bindings.now.blank))
+        self._has_guessed |= entry is None
         slot = entry.slot if entry else siblings.first_unused()
         if slot is None:
             return None
@@ -320,13 +285,19 @@ class Replay:
         )
         call.repeats = spec.options.repeats
         parent.call.children.append(call)
-        self._makers[id(call)] = _maker()
+        self._makers[id(call)] = current_maker()
         return call
 
     def _learn_rules(self, spec: Spec) -> Rules | None:
         if spec.name not in self.rules:
-            merged = {**self._common_tolerance, **spec.options.tolerance, **self._tolerance}
-            self.rules[spec.name] = Rules(merged) if merged else None
+            try:
+                own = Rules(spec.options.tolerance)
+            except OptionError as error:
+                self.errors.append(error)
+                raise
+            self.given_rules.append((spec.name, own))
+            # Joined one by one: the nearest wins also where it has another key for the same place.
+            self.rules[spec.name] = (self._common_rules | own | self.given_rules[0][1]) or None
         return self.rules[spec.name]
 
     # -- tools and models
@@ -334,13 +305,15 @@ class Replay:
     def _boundary(
         self, spec: Spec, parent: ReplayFrame, arguments: Mapping[str, Any], plain: dict[str, Plain]
     ) -> ReplayFrame:
-        request = Request(spec, parent.call.address, plain, self._aliases_now.blank, self._learn_rules(spec))
+        request = Request(spec, parent.call.address, plain, self.bindings.now.blank, self._learn_rules(spec))
         match = self._pool.find(request)
         if match is None and spec.options.repeats:
             again = self._pool.last_used(request)
             if again is not None and self._has_outcome(again):
                 silent = Call(spec.kind, spec.name, again.address, plain, again.outcome)
-                return ReplayFrame(self, spec, silent, answer=self._recorded(spec, again, silent, arguments))
+                return ReplayFrame(
+                    self, spec, silent, answer=recorded_answer(self, spec, again, silent, arguments)
+                )
         here = match is not None and match.how != "moved"
         address = match.slot.address if match and here else self._new_address(spec.name, parent)
         call = self._add(spec, parent, address, plain)
@@ -364,7 +337,7 @@ class Replay:
             call.overridden = True
             call.outcome = Outcome("returned")
             shape = match.call.outcome.shape if match else "value"
-            frame.answer = Injected(injected, shape, lambda error: self._seen_at(error, call.address))
+            frame.answer = Injected(injected, shape, lambda error: self.failures.seen_at(error, call.address))
         elif spec.name in self._live:
             self._run_live(frame, arguments)
         elif self._extension is not None and self._extension.wants(call.address, known and not is_stale):
@@ -374,8 +347,8 @@ class Replay:
             call.stale = is_stale
             call.extended = match.call.extended
             call.outcome = match.call.outcome
-            self._bind_ids(match.call, request)
-            frame.answer = self._recorded(spec, match.call, call, arguments)
+            self.bindings.learn(match.call.input, request.input, request.identity)
+            frame.answer = recorded_answer(self, spec, match.call, call, arguments)
         else:
             why = _UNDER_WAY if match else "the recording holds no such call"
             frame.answer = Stop(self.stop(call, why, lambda: self._pool.nearest(request)))
@@ -390,86 +363,9 @@ class Replay:
         if frame.spec is not None:
             frame.live, frame.before = may_change(frame.spec, arguments, frame.call.input)
 
-    def _bind_ids(self, recorded: Call, request: Request) -> None:
-        """Pair the ids that the code made then with those it made now: an outcome may echo them."""
-        if not self._made or recorded.input == request.input:
-            return
-        then = {name: recorded.input[name] for name in request.identity if name in recorded.input}
-        now = {name: request.identity[name] for name in then}
-        if canonical(self._aliases_then.blank(then)) == canonical(self._aliases_now.blank(now)):
-            for old, fresh in pair(then, now).items():
-                if old in self._made:
-                    self._bindings.setdefault(old, fresh)
-
-    def _recorded(self, spec: Spec, recorded: Call, call: Call, arguments: Mapping[str, Any]) -> Recorded:
-        options: dict[str, Any] = {"hints": spec.hints, "aliases": self._moved_classes}
-
-        def decoded(plain: Plain) -> Any:
-            try:
-                return decode(rebind(plain, self._bindings), **options)
-            except StepforkError as error:
-                self._refuse(error)
-
-        def decoded_exception(plain: Plain) -> BaseException:
-            try:
-                error = decode_exception(rebind(plain, self._bindings), **options)
-            except StepforkError as misfit:
-                self._refuse(misfit)
-            self.origin(error, _origin_now(recorded, call))
-            error.__dict__["_stepfork_served"] = self._id
-            return error
-
-        def change() -> None:
-            for name, changes in (recorded.outcome.changes or {}).items():
-                if name in arguments:
-                    try:
-                        apply(arguments[name], changes, decoded)
-                    except ChangeMisfit as misfit:
-                        raise self.stop(
-                            call, f"what it changed in {name} has no place there: {misfit}"
-                        ) from None
-
-        return Recorded(
-            recorded, decoded, decoded_exception, change, lambda why: self.stop(call, why), self._wait
-        )
-
-    def was_served(self, error: BaseException) -> bool:
-        """Whether this exception came out of the recording, even if it is one such as Ctrl-C."""
-        return error.__dict__.get("_stepfork_served") == self._id
-
-    def _refuse(self, error: StepforkError) -> NoReturn:
-        """A recorded value that no longer fits its class must not look like a fault of the agent."""
-        self.errors.append(error)
-        raise ReplayStopped(str(error)) from error
-
-    def _wait(self, seconds: float) -> None:
-        if not _loop_runs_here():
-            self._over.wait(seconds)
+    def wait(self, seconds: float) -> None:
+        """Block this thread until the replay is over, for so many seconds at most."""
+        self._over.wait(seconds)
 
 
 _UNDER_WAY = "it was under way when the recorded process ended"
-
-
-def _origin_now(recorded: Call, call: Call) -> str:
-    """Return where the recorded exception was first seen, as addresses are now."""
-    origin = recorded.outcome.origin or recorded.address
-    if origin == recorded.address or origin.startswith(f"{recorded.address}/"):
-        return call.address + origin[len(recorded.address) :]
-    return origin
-
-
-def _loop_runs_here() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _maker() -> object:
-    """Return the task or the thread that runs here."""
-    if _loop_runs_here():
-        task = asyncio.current_task()
-        if task is not None:
-            return task
-    return threading.current_thread()

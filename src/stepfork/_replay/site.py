@@ -30,8 +30,8 @@ def _shown(filename: str) -> str | None:
     """Return a source file's path, relative to the working directory if inside; None for a library's."""
     if filename.startswith("<"):
         return None
-    path = str(Path(filename).resolve())
-    if not is_users(path):
-        return None
-    here = str(Path.cwd()) + os.sep
-    return path.removeprefix(here)
+    try:
+        path, here = str(Path(filename).resolve()), str(Path.cwd()) + os.sep
+    except OSError:  # the agent removed its working directory
+        path, here = filename, ""
+    return path.removeprefix(here) if is_users(path) else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def comes_of_stop(error: BaseException | None) -> bool:
     """Whether a stop is this exception, what it was raised from, or what it was raised while handling."""
-    return any(isinstance(link, ReplayStopped) for link in _chain(error))
+    return any(isinstance(link, ReplayStopped) for link in chain(error))
 
 
 def is_after_stop() -> bool:
@@ -21,7 +21,8 @@ def is_after_stop() -> bool:
     return comes_of_stop(sys.exception())
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, all that it was raised from or while handling, and what a group holds."""
     seen: set[int] = set()
     work = [error]
     while work:

@@ -60,7 +60,7 @@ def document(
     aliases = Aliases(facts, clock=clock)
 
     def shown(plain: Plain) -> Plain:
-        return _large_by_digest(_sorted(aliases.number(plain)))
+        return _large_by_digest(in_order(aliases.number(plain)))
 
     calls = [_node(run.root, shown)]
     texts = _rule_texts(calls, rules or {})
@@ -153,13 +153,14 @@ def _exception(outcome: Outcome, shown: Callable[[Plain], Plain]) -> Node:
     return {outcome.status: name, "message": shown(plain.get("message", ""))}
 
 
-def _sorted(plain: Plain) -> Plain:
+def in_order(plain: Plain) -> Plain:
+    """Return a value with its keys sorted, but for those of the codec."""
     if isinstance(plain, dict):
         tag = next(iter(plain), "")
         keys = list(plain) if tag.startswith("$") and not tag.startswith("$$") else sorted(plain)
-        return {key: _sorted(plain[key]) for key in keys}
+        return {key: in_order(plain[key]) for key in keys}
     if isinstance(plain, list):
-        return [_sorted(item) for item in plain]
+        return [in_order(item) for item in plain]
     return plain
 
 

@@ -10,9 +10,10 @@ from stepfork._plain import readable
 from stepfork._verdict.criterion import call_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from stepfork._calls import Call, Criterion, Failure, Plain, Run
+    from stepfork.tolerance import Rules
 
 Finding = Literal["shown", "gone", "unknown", "none"]
 
@@ -28,25 +29,32 @@ class Judgement(NamedTuple):
     reason: str = ""
 
 
-def judge(recorded: Run, now: Run, *, stopped: bool, facts: Facts) -> Judgement:
-    """Compare the failure of the recorded run with what the replay shows."""
+def judge(
+    recorded: Run,
+    now: Run,
+    *,
+    stopped: bool,
+    facts: Facts,
+    rules: Mapping[str, Rules] | None = None,
+    under_way: Iterable[Failure] = (),
+) -> Judgement:
+    """Compare the failure of the recorded run with what the replay shows.
+
+    ``rules`` maps the name of a call to its tolerance; ``under_way`` is what the agent was failing with
+    where it stopped.
+    """
     if recorded.failure is None:
         return Judgement("none")
     if recorded.criterion:
         return judge_criterion(recorded.criterion, now, stopped=stopped)
     if recorded.failure.kind == "raised":
-        return _judge_exception(recorded, now)
+        judgement = _judge_exception(recorded, now)
+        return judgement if judgement.finding == "shown" else _judge_stop(recorded, now, under_way)
     if recorded.failure.kind == "failed":
-        again = now.failure is not None and now.failure.kind == "failed"
-        return (
-            Judgement("shown", f"failed: {now.failure.message}")
-            if again and now.failure
-            else Judgement("gone")
-        )
-    if stopped:
-        return Judgement("gone")
-    same = _same_result_and_calls(recorded, now, facts)
-    return Judgement("shown", "the same result and the same tool calls") if same else Judgement("gone")
+        if now.failure is not None and now.failure.kind == "failed":
+            return Judgement("shown", f"failed: {now.failure.message}")
+        return Judgement("unknown" if any(each.kind == "failed" for each in under_way) else "gone")
+    return _judge_mark(recorded, now, stopped, _Likeness(facts, rules or {}))
 
 
 def judge_criterion(criterion: Criterion, now: Run, *, stopped: bool = False) -> Judgement:
@@ -137,6 +145,23 @@ def _judge_exception(recorded: Run, now: Run) -> Judgement:
     return Judgement("gone")
 
 
+def _judge_stop(recorded: Run, now: Run, under_way: Iterable[Failure]) -> Judgement:
+    """Judge a replay that stopped while the agent handled the recorded failure.
+
+    Where a tool had raised it, handling it is what a fix does: a retry, another tool. What the agent's
+    own code raises is what has to be mended there.
+    """
+    failure = recorded.failure
+    if failure is None or any(
+        call.address == failure.address and call.kind != "step" for call in recorded.walk()
+    ):
+        return Judgement("gone")
+    for again in under_way:
+        if again.type == failure.type and _same_origin(failure, again, recorded, now):
+            return Judgement("unknown", f"{short_type(failure.type)}: {again.message} was under way")
+    return Judgement("gone")
+
+
 def _same_origin(recorded: Failure, again: Failure, then: Run, now: Run) -> bool:
     """A step that was renamed is not another place; one that the recording has, is."""
     places = {call.address: call.moved_from or call.address for call in now.walk()}
@@ -152,22 +177,69 @@ def short_type(name: str | None) -> str:
     return (name or "?").removeprefix("builtins:").rpartition(":")[2]
 
 
-def _same_result_and_calls(recorded: Run, now: Run, facts: Facts) -> bool:
-    clock_then = (recorded.started, recorded.started + max(recorded.seconds, 1.0))
-    return _essence(recorded, Aliases(facts, clock=clock_then)) == _essence(
-        now, Aliases(facts, clock=_ANY_TIME)
-    )
+_CUT_OFF = ("killed", "unfinished")
+
+
+def _judge_mark(recorded: Run, now: Run, stopped: bool, likeness: _Likeness) -> Judgement:
+    """Judge a run that was only marked: it fails again if it gives the same result by the same tool calls.
+
+    One that was cut off has no result; it fails again if it stops at the call that was under way then.
+    """
+    place = ""
+    if stopped:
+        cut_off = [call.name for call in boundary_calls(recorded.root) if call.outcome.status in _CUT_OFF]
+        stops = [call for call in now.walk() if call.unrecorded]
+        if not stops or any(call.name not in cut_off for call in stops):
+            return Judgement("gone")
+        place = stops[0].address
+    if not likeness.of(recorded, now):
+        return Judgement("gone")
+    again = f"it stops again at {place}, where the run was cut off"
+    return Judgement("shown", again if place else "the same result and the same tool calls")
 
 
 _ANY_TIME = (0.0, float("inf"))
 
 
-def _essence(run: Run, aliases: Aliases) -> bytes:
+class _Likeness(NamedTuple):
+    """Whether two runs give the same result by the same tool calls, within the tolerance."""
+
+    facts: Facts
+    rules: Mapping[str, Rules]
+
+    def of(self, recorded: Run, now: Run) -> bool:
+        clock_then = (recorded.started, recorded.started + max(recorded.seconds, 1.0))
+        old = list(_essence(recorded, Aliases(self.facts, clock=clock_then)))
+        new = list(_essence(now, Aliases(self.facts, clock=_ANY_TIME)))
+        names, others = [name for name, _ in old], [name for name, _ in new]
+        return names == others and all(
+            self._same(name, left, right) for (name, left), (_, right) in zip(old, new, strict=True)
+        )
+
+    def _same(self, name: str, old: Plain, new: Plain) -> bool:
+        if canonical(old) == canonical(new):
+            return True
+        from stepfork._compare.compare import compare
+
+        return compare(old, new, self.rules.get(name)).same
+
+
+def _essence(run: Run, aliases: Aliases) -> Iterator[tuple[str, Plain]]:
+    """Yield what counts of a run: its tool calls by name and arguments, then its end.
+
+    Not the models: a prompt in other words is no fix as long as the agent does the same.
+    """
+    for call in boundary_calls(run.root):
+        if call.kind == "tool":
+            yield call.name, {"input": aliases.number(call.input)}
     outcome = run.root.outcome
-    # Not the models: a prompt in other words is no fix as long as the agent does the same.
-    tools = (call for call in boundary_calls(run.root) if call.kind == "tool")
-    calls = [[call.name, aliases.number(call.input)] for call in tools]
-    return canonical([outcome.status, aliases.number(outcome.value), aliases.number(outcome.items), calls])
+    value = outcome.value
+    if isinstance(value, dict) and outcome.has_exception:
+        # Not the place: what was interrupted while a tool ran is raised elsewhere in a replay.
+        value = {key: value.get(key) for key in ("$exception", "args", "message")}
+    status = "stopped" if outcome.status in _CUT_OFF else outcome.status
+    end = {"status": status, "output": aliases.number(value), "chunks": aliases.number(outcome.items)}
+    yield run.root.name, end
 
 
 def boundary_calls(call: Call) -> Iterable[Call]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from stepfork._codec import canonical
 from stepfork._plain import tag
-from stepfork._verdict.document import Node, label_of
+from stepfork._verdict.document import Node, in_order, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,8 +161,7 @@ def _differences(before: Plain, after: Plain, pointer: str) -> Iterator[tuple[st
     if _same(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict) and tag(before) == tag(after):
-        for key in before.keys() - after.keys():
-            yield "gone", _below(pointer, key), None
+        yield from (("gone", _below(pointer, key), None) for key in before if key not in after)
         for key, value in after.items():
             if key in before:
                 yield from _differences(before[key], value, _below(pointer, key))
@@ -203,7 +202,7 @@ def _changed(before: Plain, changes: dict[str, Any]) -> Plain:
     for pointer, cut in changes.get("list", {}).items():
         holder, key = _reach(whole, pointer)
         holder[key][cut["at"] : cut["at"] + cut["out"]] = cut["in"]
-    return whole[0]
+    return in_order(whole[0])
 
 
 def _reach(whole: list[Any], pointer: str) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stepfork._frames import PACKAGE
 from stepfork._replay.explain import explain_frontier
-from stepfork._text import printable, shown, shown_arguments, shown_file, shown_path
+from stepfork._text import printable, shown, shown_apart, shown_arguments, shown_file, shown_path
 from stepfork._verdict.document import ENDINGS, FLAGS, Node, kind_of
 from stepfork._verdict.judge import short_type
 from stepfork.errors import UnrecordedCall
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from stepfork._calls import Plain
+    from stepfork._compare.compare import Difference
     from stepfork._verdict.align import Alignment, Changed
     from stepfork._verdict.assess import Assessment
     from stepfork._verdict.document import RuleTexts
@@ -95,9 +96,10 @@ def _entries(error: BaseException | None) -> Iterator[TracebackType]:
         entry = entry.tb_next
 
 
-def _stopped_at(assessment: Assessment, limit: int = 120) -> str:
+def _stopped_at(assessment: Assessment) -> str:
+    """Return the frontier's call in short: it is told in full below."""
     call = assessment.replayed.frontiers[0].call
-    return shown_arguments(call.name, call.input, limit)
+    return shown_arguments(call.name, call.input, 60)
 
 
 def _stale_only(assessment: Assessment) -> str:
@@ -140,6 +142,7 @@ _HEADS: dict[RowName, Callable[[Assessment], str]] = {
     "still failing": _still_failing,
     "cannot be judged: stale": _stale_only,
     "as accepted": lambda _: "as accepted",
+    "as it failed": lambda _: "nothing differs from the run that failed, so it is not mended",
     "ended badly": _ended_badly,
     "no snapshot": _no_snapshot,
     "stopped, but ended once": lambda its: (
@@ -190,13 +193,13 @@ def _differences(assessment: Assessment) -> Iterator[str]:
     was = "recorded" if assessment.case.accepted == "recorded failure" else "accepted"
     yield f"{shown_file(accepted)}: - {was}, + now   ({alignment.summary()})"
     lines = list(difference_lines(alignment))
-    kept = lines if len(lines) <= _ROWS else without_dangling(lines[:_ROWS])
+    kept = lines if len(lines) <= _ROWS else _without_dangling(lines[:_ROWS])
     yield from kept
     if len(lines) > len(kept):
         yield f"  ... and {len(lines) - len(kept)} more lines"
 
 
-def without_dangling(lines: list[str]) -> list[str]:
+def _without_dangling(lines: list[str]) -> list[str]:
     """Return what is left of lines that were cut, without headings at their end."""
     while lines and not lines[-1].startswith("    "):
         lines = lines[:-1]
@@ -248,21 +251,23 @@ def _changed(changed: Changed) -> Iterator[str]:
         if changed.ended_otherwise and difference.path[0] in ENDINGS:
             continue
         path = shown_path(difference.path, new if difference.kind == "added" else old)
-        before, after = difference.old, difference.new
-        if isinstance(before, str) and isinstance(after, str) and _is_long(before, after):
-            yield f"    {path}:"
-            yield from _text_difference(before, after)
-            continue
-        if difference.kind != "added":
-            yield f"    - {_entry(path, before)}"
-        if difference.kind != "removed":
-            yield f"    + {_entry(path, after)}"
+        yield from _difference(path, difference)
     if changed.truncated:
         yield "    not compared in full: too large, or out of time"
 
 
-def _is_long(before: str, after: str) -> bool:
-    return "\n" in before or "\n" in after or len(before) + len(after) > 160
+def _difference(path: str, difference: Difference) -> Iterator[str]:
+    before, after = difference.old, difference.new
+    if difference.kind == "added":
+        yield f"    + {_entry(path, after)}"
+    elif difference.kind == "removed":
+        yield f"    - {_entry(path, before)}"
+    elif isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after):
+        yield f"    {path}:"
+        yield from _text_difference(before, after)
+    else:
+        old, new = shown_apart(before, after)
+        yield from (f"    - {path}: {old}", f"    + {path}: {new}")
 
 
 def _text_difference(before: str, after: str) -> Iterator[str]:
@@ -330,7 +335,7 @@ def said_aloud(assessment: Assessment, *, accepted: bool) -> str:
     if accepted and assessment.renamed_from is not None:
         parts.append(f"taken over from {shown_file(assessment.renamed_from)}")
     if assessment.case.stopped:
-        parts.append(f"guards up to {_stopped_at(assessment, 80)}")
+        parts.append(f"guards up to {_stopped_at(assessment)}")
     if assessment.on_stale:
         stale = assessment.replayed.stale
         parts.append(f"{len(stale)} stale repl{'y' if len(stale) == 1 else 'ies'}")

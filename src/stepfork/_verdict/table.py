@@ -21,6 +21,7 @@ RowName = Literal[
     "still failing",
     "cannot be judged: stale",
     "as accepted",
+    "as it failed",
     "ended badly",
     "no snapshot",
     "stopped, but ended once",
@@ -45,6 +46,17 @@ class Case(NamedTuple):
     likeness: Likeness = "different"
     ended_badly: bool = False
 
+    @property
+    def is_as_accepted(self) -> bool:
+        """Whether it is like what a person accepted; what had ended by itself then must end so now."""
+        is_held = self.accepted == "stopped" or (self.accepted == "ended" and not self.stopped)
+        return is_held and self.likeness != "different"
+
+    @property
+    def is_as_it_failed(self) -> bool:
+        """Whether nothing differs from the run that failed, though its failure is not seen."""
+        return self.accepted == "recorded failure" and self.likeness != "different"
+
 
 class Row(NamedTuple):
     """One row of the table."""
@@ -64,10 +76,11 @@ TABLE: tuple[Row, ...] = (
     Row("cannot be judged: stale", lambda case: case.finding == "shown" and case.stale, "fail", "refuse"),
     Row(
         "as accepted",
-        lambda case: case.accepted != "nothing" and case.likeness in ("equal", "within"),
+        lambda case: case.is_as_accepted,
         "pass",
         "pass",
     ),
+    Row("as it failed", lambda case: case.is_as_it_failed, "fail", "refuse"),
     Row("ended badly", lambda case: case.ended_badly, "fail", "refuse"),
     Row("no snapshot", lambda case: case.accepted == "nothing", "fail", "accept"),
     Row("stopped, but ended once", lambda case: case.stopped and case.accepted == "ended", "fail", "refuse"),

@@ -154,7 +154,14 @@ def _essence(output: str, limit: int) -> list[str]:
     """Return the report of a failing test, or the last lines of anything else."""
     lines = output.rstrip().splitlines()
     report = [line.removeprefix("E").removeprefix("  ") for line in lines if line.startswith("E  ")]
-    return report[:limit] + lines[-1:] if report else lines[-limit:]
+    if not report:
+        return lines[-limit:]
+    if len(report) > limit:
+        report = report[:limit]
+        while report and (not report[-1].strip() or report[-1].endswith(":")):
+            report.pop()
+        report.append("     ...")
+    return report + lines[-1:]
 
 
 def _title(text: str) -> None:

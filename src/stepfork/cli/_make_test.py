@@ -56,7 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the test, prove it, and say what was seen."""
     _check_installed()
-    from stepfork._making.make import Wishes, make_test
+    from stepfork._making.make import make_test
+    from stepfork._making.wishes import Wishes
     from stepfork._verdict.criterion import read_criterion
 
     criterion = read_criterion(args.expect, args.never, args.times)
@@ -118,13 +119,8 @@ def _verdict_lines(made: Made, is_red: bool) -> list[Line]:
             [Span("  red    ", "failed"), Span(made.reason)],
             [Span("  proof  ", "faint"), Span("the failure came back in a fresh process, and twice in one")],
         ]
-    how_far = (
-        f"up to {made.stopped[0]}, which was under way when the process ended"
-        if made.stopped
-        else "to its end"
-    )
     return [
-        [Span("  green  ", "passed"), Span(f"the run replays as it was recorded, {how_far}")],
+        [Span("  green  ", "passed"), Span(f"the run replays as it was recorded, {made.how_far}")],
         [
             Span("  proof  ", "faint"),
             Span("the same in a fresh process, twice in one, and green with its snapshot"),

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepfork import _paths, _settings
 from stepfork._recording import read_run
-from stepfork._store import StoredRun, list_runs, runs_folder
+from stepfork._store import StoredRun, how_to_record, list_runs, runs_folder
+from stepfork._text import ago
 from stepfork.cli import _words
 from stepfork.cli._terminal import Line, Span, cells, columns, cut, cut_start, show, show_json, width
 from stepfork.errors import OptionError, RecordingMissing, RecordingTooNew, StepforkError
@@ -146,7 +146,7 @@ def _table(rows: list[_Row]) -> list[Line]:
 
 def _texts(row: _Row) -> tuple[str, ...]:
     calls = "" if row.damage is not None else str(row.calls)
-    age = _words.ago(time.time() - row.stored.started)
+    age = ago(time.time() - row.stored.started)
     return row.stored.id, row.stored.name or "?", row.outcome.text, row.place, calls, age
 
 
@@ -162,8 +162,4 @@ def _fitting(widths: list[int]) -> list[int]:
 def _how_to_record(folder: Path) -> Iterator[Line]:
     yield [Span("No runs yet in "), Span(str(folder), "strong")]
     yield []
-    if not _settings.settings(_paths.project_root(Path.cwd())).record:
-        yield [Span("Recording is switched off here: the setting record, or STEPFORK_RECORD.", "warning")]
-        return
-    yield [Span("A run is recorded there when code of this project calls a function with @stepfork.step,")]
-    yield [Span('or opens one by hand: with stepfork.run("name"). Under pytest nothing is recorded.')]
+    yield from ([Span(line)] for line in how_to_record())

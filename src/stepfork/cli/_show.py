@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from stepfork._store import find_run, runs_folder
+from stepfork._text import ago
 from stepfork.cli import _words
 from stepfork.cli._terminal import Line, Span, Style, columns, cut, glyphs, show, show_json, width
 from stepfork.cli._values import exception_text, first_lines, pretty, pretty_fields, short_input, text_of
@@ -124,7 +125,7 @@ def _heading(stored: StoredRun) -> Iterator[Line]:
     yield [Span(run.name, "strong"), Span(f"  {run.id}  "), _words.outcome(run)]
     count = _words.count_of(sum(1 for _ in _words.calls_of(run)), "call")
     length = f" in {_words.duration(run.seconds)}" if run.ended else ""
-    age = _words.ago(time.time() - run.started)
+    age = ago(time.time() - run.started)
     yield [Span(f"{count}{length}, {age}, {os.path.relpath(stored.path)}", "faint")]
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from stepfork._calls import Call, Run
 
-_UNITS = (("day", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 _LONGEST_TEXT = 200
 
 
@@ -117,15 +116,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
-
-
-def ago(seconds: float) -> str:
-    """Return how long ago something was: ``3 min ago``."""
-    for unit, size in _UNITS:
-        count = int(seconds // size) if seconds < 1e12 else 0
-        if count >= 1:
-            return f"{count} {unit}{'s' if unit == 'day' and count > 1 else ''} ago"
-    return "just now"
 
 
 def count_of(number: int, noun: str) -> str:

@@ -1,0 +1,140 @@
+"""What the proof of ``make-test`` takes for the same run, and what it says where it is another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from project import MINIMAL, Project
+from road import STRANGER
+
+VARIES = """
+    import random
+    import sys
+
+    import stepfork
+    from stepfork.tolerance import approx
+
+
+    @stepfork.tool
+    def read(key):
+        return {"amount": 100}
+
+
+    @stepfork.step(tolerance={"score": approx(rel=0.1)})
+    def rate(amount):
+        return {"score": amount * random.uniform(0.99, 1.01)}
+
+
+    @stepfork.step
+    def handle(key):
+        rated = rate(read(key)["amount"])
+        if "fail" in sys.argv:
+            raise LookupError(key)
+        return {"price": rated["score"] + 1}
+
+
+    if __name__ == "__main__":
+        handle("A-17")
+"""
+SETTINGS = MINIMAL["pyproject.toml"] + '\n[tool.stepfork.tolerance]\nprice = "{rule}"\n'
+BARE: dict[str, str | None] = {**STRANGER, "PYTHONPATH": None}
+
+
+def record(project: Project, *arguments: str) -> str:
+    """Run the agent and return the id of its run."""
+    project.run("python", "agent.py", *arguments, env=BARE)
+    return str(project.stepfork("runs", "--json", env=BARE).json["runs"][0]["id"])
+
+
+def test_values_that_vary_within_their_tolerance_are_the_same_run(tmp_path: Path) -> None:
+    """With rules of the decorator and of the settings; one that cannot be read is told as it is (B66)."""
+    project = Project(
+        tmp_path / "p", {"pyproject.toml": SETTINGS.replace("{rule}", "approx(rel=0.1"), "agent.py": VARIES}
+    )
+    run = record(project)
+    refused = project.stepfork("make-test", run, env=BARE)
+    assert refused.code == 2, refused
+    assert refused.err.startswith("SF102 tolerance"), refused
+    project.write({"pyproject.toml": SETTINGS.replace("{rule}", "approx(rel=0.1)")})
+    made = project.stepfork("make-test", run, env=BARE)
+    assert (made.code, "green" in made.out) == (0, True), made
+
+
+def test_a_test_runs_wherever_pytest_is_started_and_is_found_after_git_init(tmp_path: Path) -> None:
+    """In a folder that nothing marks as a project, with a PYTHONPATH that the proof must not lean on."""
+    project = Project(tmp_path / "p", {"agent.py": VARIES})
+    record(project, "fail")
+    made = project.stepfork("make-test", env={**STRANGER, "PYTHONPATH": str(project.root)})
+    assert made.code == 0, made
+    snapshot = "snapshots/tests/test_handle_lookup_error/test_handle_lookup_error.yaml"
+    assert f"wrote  {snapshot}" in made.out, made
+    project.replace("agent.py", "raise LookupError(key)", "pass")
+    project.run("git", "init", "-q")
+    update = project.run("python", "-P", "-m", "pytest", "-q", "--snapshot-update", cwd="tests", env=BARE)
+    assert (update.code, "1 passed" in update.out) == (0, True), update
+    assert "state: accepted" in project.read(snapshot)
+    assert [name for name in project.files() if name.endswith(".yaml")] == [snapshot]
+
+
+def test_an_agent_that_was_mended_before_the_test_was_made_is_the_first_guess(project: Project) -> None:
+    """The replay ends well: the failure is gone because the code is another one."""
+    project.write({"agent.py": VARIES})
+    record(project, "fail")
+    project.replace("agent.py", "raise LookupError(key)", "pass")
+    before = project.files()
+    error = project.stepfork("make-test", "--json", env=BARE).json["error"]
+    likely = next(text for label, text in error["detail"] if label == "likely")
+    assert "the agent may have been changed since the run (recorded " in likely, error
+    assert project.files() == before
+
+
+CUT_OFF = """
+    import os
+    import signal
+    import sys
+
+    import stepfork
+
+
+    @stepfork.tool
+    def charge(amount):
+        if sys.argv[1] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise KeyboardInterrupt
+
+
+    @stepfork.step
+    def handle(amount):
+        return charge(amount)
+
+
+    @stepfork.step
+    def wait(amount):
+        if "step" in sys.argv:
+            raise KeyboardInterrupt
+
+
+    if __name__ == "__main__":
+        (wait if "step" in sys.argv else handle)(3)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_off_and_marked_becomes_a_red_test(project: Project) -> None:
+    """Killed or interrupted in a tool it can be proved; in the agent's own code the message says how."""
+    project.write({"agent.py": CUT_OFF})
+    for how, says in (("kill", "it stops again at handle#1/charge#1"), ("interrupt", "the same result")):
+        run = record(project, how)
+        green = project.stepfork("make-test", run, env=BARE)
+        assert (green.code, "up to handle#1/charge#1" in green.out) == (0, True), green
+        assert project.stepfork("fail", run, "--reason", "wrong").code == 0
+        red = project.stepfork("make-test", run, env=BARE)
+        assert (red.code, says in red.out) == (0, True), red
+    run = record(project, "step")
+    project.stepfork("fail", run, "--reason", "wrong")
+    refused = project.stepfork("make-test", run, env=BARE)
+    assert (refused.code, "interrupted in the agent's own code, in wait#1" in refused.err) == (3, True), (
+        refused
+    )
