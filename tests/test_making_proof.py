@@ -30,13 +30,13 @@ VARIES = """
     @stepfork.step
     def handle(key):
         rated = rate(read(key)["amount"])
-        if "fail" in sys.argv:
+        if key == "fail":
             raise LookupError(key)
         return {"price": rated["score"] + 1}
 
 
     if __name__ == "__main__":
-        handle("A-17")
+        handle(sys.argv[1])
 """
 SETTINGS = MINIMAL["pyproject.toml"] + '\n[tool.stepfork.tolerance]\nprice = "{rule}"\n'
 BARE: dict[str, str | None] = {**STRANGER, "PYTHONPATH": None}
@@ -53,7 +53,7 @@ def test_values_that_vary_within_their_tolerance_are_the_same_run(tmp_path: Path
     project = Project(
         tmp_path / "p", {"pyproject.toml": SETTINGS.replace("{rule}", "approx(rel=0.1"), "agent.py": VARIES}
     )
-    run = record(project)
+    run = record(project, "well")
     refused = project.stepfork("make-test", run, env=BARE)
     assert refused.code == 2, refused
     assert refused.err.startswith("SF102 tolerance"), refused

@@ -323,7 +323,7 @@ def test_an_error_shows_the_line_of_the_test_and_none_of_ours(marked: Path) -> N
 
 
 def test_a_replay_that_is_not_awaited_says_so_whatever_is_asked_of_it(marked: Path) -> None:
-    """A bare coroutine would be compared and accepted as a text (B64)."""
+    """A bare coroutine would be compared and accepted as a text."""
     out = (marked / "update.txt").read_text("utf-8")
     said = r"^E .*SF102 areplay\(\.\.\.\) was not awaited"
     assert len(re.findall(said, out, re.MULTILINE)) == 3

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
-from stepfork._events import CallEnded, CallStarted, Event, ItemYielded, decode_line, encode_line
-from stepfork._journal import load_blob
+from stepfork._events import decode_line, encode_line, with_values
+from stepfork._journal import in_place
 from stepfork._paths import blobs_dir
 from stepfork._recording import read_run
 from stepfork._store import ARCHIVE_ENDING
@@ -19,7 +20,7 @@ from stepfork.errors import OptionError, RecordingDamaged
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepfork._calls import Plain, Run
+    from stepfork._calls import Run
 
 _LONGEST_PART = 60
 
@@ -47,9 +48,8 @@ def archive(path: Path) -> bytes:
 
 
 def _stand_alone(path: Path, number: int, line: bytes) -> bytes:
-    event = decode_line(line)
     try:
-        _put_in(event, blobs_dir(path))
+        return encode_line(with_values(decode_line(line), partial(in_place, blobs_dir(path))))
     except (OSError, ValueError, RecursionError) as error:
         raise RecordingDamaged(
             f"cannot be exported: {path}:{number}",
@@ -57,24 +57,6 @@ def _stand_alone(path: Path, number: int, line: bytes) -> bytes:
             path=str(path),
             line=number,
         ) from None
-    return encode_line(event)
-
-
-def _put_in(event: Event, blobs: Path) -> None:
-    match event:
-        case CallStarted():
-            event.input = {name: _loaded(value, blobs) for name, value in event.input.items()}
-        case ItemYielded():
-            event.value = _loaded(event.value, blobs)
-        case CallEnded():
-            event.value = _loaded(event.value, blobs)
-            event.changes = _loaded(event.changes, blobs)
-        case _:
-            pass
-
-
-def _loaded(value: Plain, blobs: Path) -> Plain:
-    return load_blob(blobs, value) if type(value) is dict and "$blob" in value else value
 
 
 def write_archive(target: Path, data: bytes, *, force: bool = False) -> None:

@@ -106,7 +106,15 @@ def _decorate(kind: Kind, function: Any, options: Options) -> Any:
 
 
 @overload
-def step(function: F, /) -> F: ...
+def step(
+    function: F,
+    /,
+    *,
+    name: str | None = None,
+    ignore: Iterable[str] = (),
+    tolerance: Mapping[str, Rule] | None = None,
+    expected: type[BaseException] | Iterable[type[BaseException]] = (),
+) -> F: ...
 @overload
 def step(
     *,
@@ -140,7 +148,17 @@ def step(
 
 
 @overload
-def tool(function: F, /, *, name: str | None = None) -> F: ...
+def tool(
+    function: F,
+    /,
+    *,
+    name: str | None = None,
+    ignore: Iterable[str] = (),
+    match: Iterable[str] | None = None,
+    tolerance: Mapping[str, Rule] | None = None,
+    mutates: Iterable[str] | None = None,
+    repeats: bool = False,
+) -> F: ...
 @overload
 def tool(
     *,
@@ -173,7 +191,17 @@ def tool(
 
 
 @overload
-def model(function: F, /, *, name: str | None = None) -> F: ...
+def model(
+    function: F,
+    /,
+    *,
+    name: str | None = None,
+    ignore: Iterable[str] = (),
+    match: Iterable[str] | None = None,
+    tolerance: Mapping[str, Rule] | None = None,
+    mutates: Iterable[str] | None = None,
+    repeats: bool = False,
+) -> F: ...
 @overload
 def model(
     *,

@@ -21,7 +21,7 @@ from stepfork._events import (
     RunStarted,
     decode_line,
 )
-from stepfork._journal import is_going_on, load_blob
+from stepfork._journal import in_place, is_going_on
 from stepfork._paths import blobs_dir
 from stepfork.errors import RecordingDamaged, RecordingMissing, RecordingTooNew
 
@@ -176,12 +176,10 @@ class _CallReader:
         return self.calls[address]
 
     def _load(self, position: int, value: Plain) -> Plain:
-        if type(value) is dict and "$blob" in value:
-            try:
-                return load_blob(blobs_dir(self.path), value)
-            except (OSError, ValueError, RecursionError) as error:
-                raise _damaged(self.path, position, f"its blob cannot be read: {error}") from None
-        return value
+        try:
+            return in_place(blobs_dir(self.path), value)
+        except (OSError, ValueError, RecursionError) as error:
+            raise _damaged(self.path, position, f"its blob cannot be read: {error}") from None
 
     def finish(self, still_open: str) -> list[Call]:
         """Return the outermost calls, each with its children, in the order in which they started."""

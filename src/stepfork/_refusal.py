@@ -48,7 +48,5 @@ def refusing_elsewhere(name: str, find: Callable[..., Any], found_by: tuple[Any,
     return _find, (os.getpid(), name, report, find, found_by)
 
 
-def _find(
-    process: int, name: str, report: str, find: Callable[..., Any], found_by: tuple[Any, ...]
-) -> Any:
+def _find(process: int, name: str, report: str, find: Callable[..., Any], found_by: tuple[Any, ...]) -> Any:
     return find(*found_by) if os.getpid() == process else Refused(name, report)

@@ -96,8 +96,9 @@ def either(value: int | str) -> int | str:
 assert_type(either(1), int)
 assert_type(either("x"), str)
 
-wrapped = stepfork.tool("x".encode, name="encode")
+wrapped = stepfork.tool("x".encode, name="encode", repeats=True)
 assert_type(wrapped(), bytes)
+assert_type(stepfork.step(str.upper, name="upper", ignore=("self",))("x"), str)
 
 
 @stepfork.tool(nmae="typo")  # type: ignore[call-overload, untyped-decorator]  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]

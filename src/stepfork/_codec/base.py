@@ -65,7 +65,7 @@ def changed(name: str, field: str, now: str) -> ClassChanged:
         f"{name} has changed since it was recorded: its field {field!r} {now}",
         ways_on=(
             "give a new field a default",
-            "map a class that was renamed in the aliases of the settings",
+            'map a class that was renamed: [tool.stepfork.moved] "old.module:Name" = "new.module:Name"',
             "record the run again",
         ),
         type=name,

@@ -74,7 +74,7 @@ class Opaque:
             f"{touched}, but this is a stand-in for {name_of(self)}: {self._why}",
             ways_on=(
                 "name the class in the annotations of the recorded function, or import its module first",
-                "map a class that has moved in the aliases of the settings",
+                'map a class that has moved: [tool.stepfork.moved] "old.module:Name" = "new.module:Name"',
                 "keep what cannot be recorded out of it with ignore=(...)",
             ),
             type=name_of(self),

@@ -10,7 +10,7 @@ import msgspec
 
 from stepfork._calls import Failure
 from stepfork._events import RunEnded, RunStarted, decode_line, encode_line, redacted, with_values
-from stepfork._journal import load_blob, store_blob
+from stepfork._journal import in_place, store_blob
 from stepfork._paths import blobs_dir
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, bl
         blobs = Path(folder) / "blobs"
 
         def loaded(plain: Plain) -> Plain:
-            if type(plain) is dict and "$blob" in plain:
-                plain = load_blob(blobs_dir(journal), plain)
+            plain = in_place(blobs_dir(journal), plain)
             return plain if main_module is None else renamed(plain, main_module)
 
         def stored(plain: Plain) -> Plain:

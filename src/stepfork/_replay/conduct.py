@@ -197,7 +197,7 @@ class Conductor:
         timed_out = self.limit.is_over
         addresses = [call.address for call in run.walk() if call.kind != "step"]
         if self.extension is not None:
-            self.extension.check_used(addresses)
+            self.extension.check_used([*self.recording.addresses, *addresses])
         # An agent that ended with a failure may not have come as far as the call: that is what to tell.
         if not session.frontiers and not timed_out and run.failure is None:
             self.overrides.check_used(addresses)
