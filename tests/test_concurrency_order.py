@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -37,8 +38,10 @@ def job(key: str) -> str:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
+def path(tmp_path: Path) -> Iterator[Path]:
+    gc.freeze()  # a replay ends with a collection: of all that pytest holds, 300 times
+    yield tmp_path / "run.jsonl"
+    gc.unfreeze()
 
 
 def drawn(run: Replayed) -> str:

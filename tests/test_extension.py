@@ -15,6 +15,7 @@ from stepfork._paths import extension_paths
 from stepfork._replay.conduct import Conductor
 from stepfork._replay.load import load_recording
 from stepfork._replay.result import Replayed
+from stepfork.errors import OptionError
 
 bodies = Bodies()
 
@@ -112,6 +113,37 @@ def test_an_address_names_the_one_call_that_runs_live(path: Path) -> None:
     assert len(extension_paths(path)) == 2
     assert stepfork.replay(path, lambda: refund("old")).result == second
     assert stops(extend(path, lambda: refund("new"), "refund#1")) == ["refund#2"]
+
+
+def test_an_address_that_names_no_call_fails_with_near_ones(path: Path) -> None:
+    """A slip of the pen must not pass for a live call."""
+    with pytest.raises(OptionError, match="refnd#1 names no call") as caught:
+        extend(path, lambda: refund("old"), "refnd#1")
+    assert ("near", "refund#1") in caught.value.detail
+    assert extend(path, lambda: refund("new"), "refund#2").extended == ["test#1/refund#2"]
+
+
+def test_an_address_that_names_several_calls_or_a_step_is_refused_before_anything_runs(path: Path) -> None:
+    """Which of them is to run live, only the caller knows."""
+
+    @stepfork.step
+    def plan(order: str) -> str:
+        return refund(order)
+
+    def agent() -> None:
+        plan("a")
+        plan("b")
+
+    two = path.with_name("two.jsonl")
+    record(two, agent)
+    before = len(bodies.ran)
+    with pytest.raises(OptionError, match=r"(?s)2 calls.*plan#1/refund#1.*plan#2/refund#1"):
+        extend(two, agent, "refund#1")
+    with pytest.raises(OptionError, match="plan#1 names a step"):
+        extend(two, agent, "plan#1")
+    assert len(bodies.ran) == before
+    run = extend(two, agent, "plan#2/refund#1")
+    assert (run.extended, len(bodies.ran)) == (["test#1/plan#2/refund#1"], before + 1)
 
 
 def test_what_a_live_call_raises_is_kept_as_its_outcome(path: Path) -> None:

@@ -84,6 +84,22 @@ def test_a_parent_whose_call_was_handed_out_elsewhere_takes_another_one(path: Pa
     assert stops(again) == ["look#3"]
 
 
+def test_the_nearest_tolerance_wins_for_a_place(path: Path) -> None:
+    """The test's rule before the decorator's before the settings', whatever keys lead to the place."""
+    project = '[project]\nname = "shop"\n[tool.stepfork.tolerance]\namount = "approx(abs=1000)"\n'
+    (path.parent / "pyproject.toml").write_text(project, "utf-8")
+
+    @stepfork.tool(tolerance={"$.input.amount": tolerance.approx(abs=5)})
+    def pay(amount: float) -> str:
+        return "paid"
+
+    record(path, lambda: pay(100.0))
+    assert stops(stepfork.replay(path, lambda: pay(104.0))) == []
+    assert stops(stepfork.replay(path, lambda: pay(150.0))) == ["pay#2"]
+    wide = {"amount": tolerance.approx(abs=100)}
+    assert stops(stepfork.replay(path, lambda: pay(150.0), tolerance=wide)) == []
+
+
 def test_a_float_within_tolerance_is_drift(path: Path) -> None:
     """Floats are equal to 1e-9 relative; JSON in a text is compared as JSON."""
     run = rerun(

@@ -10,7 +10,7 @@ import pytest
 import stepfork
 from project import MINIMAL, Project
 from replays import Bodies, made, record, stops
-from stepfork.errors import UnusedOverride
+from stepfork.errors import UnrecordedCall, UnusedOverride
 
 bodies = Bodies()
 
@@ -125,6 +125,35 @@ def test_a_stop_is_not_hidden_by_an_override_that_was_not_reached(path: Path) ->
     """Where the replay stopped before, the frontier is the news."""
     run = stepfork.replay(path, lambda: [search("new"), plan("a")], override={"later#1": 1})
     assert stops(run) == ["search#1"]
+
+
+def test_a_misspelt_override_is_named_where_the_replay_stops(path: Path) -> None:
+    """The call that it was meant for is the very one without an answer; a recorded one may still come."""
+    stubs = {"plan#1/serch#3": "stub", "plan#2/search#1": "stub", "later": "stub"}
+    run = stepfork.replay(path, lambda: [search("new"), *both()], override=stubs)
+    message = str(run.stop_error())
+    assert "override 'plan#1/serch#3': near plan#1/search#" in message
+    assert "'plan#2/search#1'" not in message
+    assert "override 'later': near none" in message
+    with (
+        pytest.raises(UnrecordedCall, match="override 'serch': near search"),
+        stepfork.replaying(path, override={"serch": "stub"}),
+    ):
+        search("new")
+
+
+def test_only_what_looks_like_a_key_is_near(path: Path) -> None:
+    """The most similar comes first; a bare name that all its calls answered shows these."""
+
+    def near(key: str) -> str:
+        with pytest.raises(UnusedOverride) as caught:
+            stepfork.replay(path, both, override={key: "stub"})
+        return caught.value.detail[0][1]
+
+    assert near("serch#2").split(", ")[0] == "search#2"
+    assert near("search") == "search#1, search#2"
+    assert near("serch") == "search"
+    assert near("publish#1") == "none"
 
 
 def test_a_killed_call_is_answered_by_an_override_only(project: Project) -> None:

@@ -325,8 +325,7 @@ def test_an_error_shows_the_line_of_the_test_and_none_of_ours(marked: Path) -> N
 def test_a_replay_that_is_not_awaited_says_so_whatever_is_asked_of_it(marked: Path) -> None:
     """A bare coroutine would be compared and accepted as a text."""
     out = (marked / "update.txt").read_text("utf-8")
-    said = r"^E .*SF102 areplay\(\.\.\.\) was not awaited"
-    assert len(re.findall(said, out, re.MULTILINE)) == 3
+    assert len(re.findall(r"^E .*SF102 areplay\(.*\) was not awaited", out, re.MULTILINE)) == 3
     assert "was never awaited" not in out
     assert not list((marked / "update").rglob("*.ambr"))
 
@@ -335,10 +334,8 @@ def test_a_rule_that_found_nothing_is_told_whatever_came_of_the_test(marked: Pat
     """A misspelt key does not go unseen, and one that found its place is not told of (B69)."""
     for mode in ("check", "update"):
         out = (marked / f"{mode}.txt").read_text("utf-8")
-        told = [line for line in out.splitlines() if "matched nothing" in line]
-        assert told == [
-            "tests/test_marked.py::test_misspelt_rule: tolerance 'scor' matched nothing in this run"
-        ]
+        (told,) = (line for line in out.splitlines() if "matched nothing" in line)
+        assert told.endswith("test_misspelt_rule: tolerance 'scor' matched nothing in this run")
 
 
 @pytest.mark.slow

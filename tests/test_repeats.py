@@ -51,6 +51,20 @@ def test_an_argument_that_an_earlier_call_had_is_not_repeated() -> None:
     assert canonical(expanded(shortened(full))) == canonical(full)
 
 
+def test_a_conversation_of_many_pages_shows_what_was_added_too() -> None:
+    """Beyond 64 KiB the long messages are digests, each its own: the next call differs by what is new."""
+    talk = [{"role": "tool", "content": f"{number}{'x' * 5000}"} for number in range(20)]
+    calls = [tool(f"ask#{number}", messages=talk[: number + 15]) for number in range(4)]
+    inputs = {
+        address: node["input"]
+        for address, node in walk(shortened(document_of(step("handle#1", *calls)))["calls"])
+    }
+    first = inputs["handle#1/ask#0"]["messages"]
+    assert [message["bytes"] > 5000 for message in first] == [True] * 15
+    last = inputs["handle#1/ask#3"]["messages"]
+    assert (last["$begins as"], last["items"], len(last["then"])) == ("handle#1/ask#2", 17, 1)
+
+
 @thoroughly(100)
 @given(
     values=st.lists(
@@ -69,14 +83,12 @@ def test_changes_of_an_argument_lose_nothing(values: list[dict[str, Any]]) -> No
     assert _snapshot.to_text(again) == _snapshot.to_text(made)
 
 
-def test_a_reference_to_a_call_that_is_not_there_is_refused() -> None:
-    """A call that was deleted by hand takes what refers to it along."""
+def test_a_reference_that_does_not_fit_is_refused() -> None:
+    """A call that was deleted by hand takes what refers to it along, and so does a part of its value."""
     made = document_of(step("handle#1", tool("look#1", db=database()), tool("look#2", db=database())))
-    for break_it in (
-        lambda calls: calls.pop(0),
-        lambda calls: calls[1]["input"]["db"].update(changes={"gone": ["/orders/B-1"]}),
-    ):
-        short = shortened(made)
-        break_it(short["calls"][0]["calls"])
+    without, changed = shortened(made), shortened(made)
+    del without["calls"][0]["calls"][0]
+    changed["calls"][0]["calls"][1]["input"]["db"]["changes"] = {"gone": ["/orders/B-1"]}
+    for short in (without, changed):
         with pytest.raises(ValueError, match=r"look#2: .*look#1"):
             expanded(short)

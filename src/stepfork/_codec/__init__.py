@@ -10,8 +10,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import msgspec
-
 from stepfork._codec import registry as _codec_registry
 from stepfork._codec.exceptions import bare_exception
 from stepfork._codec.fast import is_plain
@@ -19,6 +17,7 @@ from stepfork._codec.reading import read
 from stepfork._codec.standin import Opaque, opaque
 from stepfork._codec.types import Classes, collect_hint_classes, type_name
 from stepfork._codec.writing import write
+from stepfork._plain import canonical
 from stepfork.errors import RecordingDamaged
 
 if TYPE_CHECKING:
@@ -130,11 +129,6 @@ def decode_exception(
     if not isinstance(exc, BaseException):
         raise RecordingDamaged("a recorded exception is none", type=type_name(type(exc)))
     return exc
-
-
-def canonical(plain: Plain) -> bytes:
-    """Return bytes that are the same for two recorded forms exactly where these are equal."""
-    return msgspec.json.encode(plain, order="sorted")
 
 
 def register(cls: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:

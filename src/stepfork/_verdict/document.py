@@ -40,7 +40,13 @@ ENDINGS = ("output", "chunks", *EXCEPTION, "closed early", "stopped", "cut off")
 """The entries of a step's node that say how it ended."""
 
 LARGE_BYTES = 65536
-"""A value whose JSON takes more is shown by its digest."""
+"""A value whose JSON takes more is shown by its digest; of a dict or list, what is in it."""
+
+_ITEMS = 256
+"""A longer list is no conversation, and has one digest as a whole."""
+
+_PART_BYTES = 1024
+"""What takes more in a large list is shown by a digest of its own, so that the rest of the list is seen."""
 
 
 def document(
@@ -170,6 +176,12 @@ def _large_by_digest(plain: Plain) -> Plain:
         return plain
     if isinstance(plain, dict) and not next(iter(plain), "").startswith("$"):
         return {key: _large_by_digest(value) for key, value in plain.items()}
+    if isinstance(plain, list) and len(plain) <= _ITEMS:
+        return [_digest(part) if len(part := canonical(item)) > _PART_BYTES else item for item in plain]
+    return _digest(data)
+
+
+def _digest(data: bytes) -> Node:
     return {"$large": hashlib.sha256(data).hexdigest()[:16], "bytes": len(data)}
 
 

@@ -10,6 +10,7 @@ import binascii
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepfork._plain import tag as tag_of
 from stepfork.cli._terminal import cells, clean, cut, glyphs
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def short_type(name: str) -> str:
 
 def exception_text(plain: Plain) -> str:
     """Return a recorded exception as the last line of a traceback: ``KeyError: 'amount'``."""
-    if _tag(plain) != "$exception":
+    if tag_of(plain) != "$exception":
         return short(plain)
     message = text_of(plain.get("message"))
     name = short_type(str(plain["$exception"]))
@@ -54,11 +55,6 @@ def text_of(plain: Plain) -> str:
     if isinstance(plain, dict):
         plain = plain.get("$str")
     return plain if isinstance(plain, str) else ""
-
-
-def _tag(plain: Plain) -> str:
-    first = next(iter(plain), "") if type(plain) is dict else ""
-    return first if first.startswith("$") and not first.startswith("$$") else ""
 
 
 class _OneLine:
@@ -87,7 +83,7 @@ class _OneLine:
             self.add(repr(plain))
 
     def _container(self, plain: Plain) -> None:
-        tag = _tag(plain)
+        tag = tag_of(plain) or ""
         if tag in _WORDS:
             self.add(_word(plain, tag, self.limit))
         elif tag == "$exception":
@@ -209,7 +205,7 @@ class _Parts(NamedTuple):
 def _parts(plain: Plain) -> _Parts:
     if isinstance(plain, list):
         return _Parts("", ((None, value) for value in plain))
-    tag = _tag(plain)
+    tag = tag_of(plain) or ""
     inner = plain.get(tag)
     if tag in _LISTED and not isinstance(inner, list):
         return _Parts("", ())
@@ -230,7 +226,7 @@ def _tagged_parts(plain: dict[str, Plain], tag: str) -> _Parts:
         key: value for key, value in plain.items() if key not in shown_elsewhere and value
     }
     state = plain.get("state")
-    if isinstance(state, dict) and not _tag(state):
+    if isinstance(state, dict) and not tag_of(state):
         others = {**state, **others}
     elif state is not None:
         others["state"] = state
@@ -276,9 +272,9 @@ def _pretty(plain: Plain, width: int, depth: int) -> _Text:
 
 
 def _is_one_line(plain: Plain, line: str, width: int) -> bool:
-    if not isinstance(plain, list | dict) or not plain or _tag(plain) in _WORDS:
+    if not isinstance(plain, list | dict) or not plain or tag_of(plain) in _WORDS:
         return True
-    return cells(line) <= width and "\\n" not in line and "\n" not in line and _tag(plain) != "$exception"
+    return cells(line) <= width and "\\n" not in line and "\n" not in line and tag_of(plain) != "$exception"
 
 
 def _entry(name: str | None, value: Plain, width: int, depth: int) -> list[str]:
