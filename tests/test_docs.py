@@ -21,7 +21,7 @@ DOCUMENTS = [
 ]
 
 # Who reads of async tests has a plug-in that runs them.
-READER = STRANGER | {"PYTEST_PLUGINS": f"{STRANGER['PYTEST_PLUGINS']},pytest_asyncio"}
+READER = STRANGER | {"PYTEST_PLUGINS": f"{STRANGER['PYTEST_PLUGINS']},pytest_asyncio.plugin"}
 
 
 class Block(NamedTuple):

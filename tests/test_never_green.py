@@ -58,7 +58,9 @@ class Case:
 
     def record_root(self, agent: Callable[[], Any]) -> None:
         """Record a step that is the root itself, as a stranger's run is."""
+        stepfork.configure(record_under_pytest=True)
         agent()
+        stepfork.configure(record_under_pytest=False)
         (journal,) = (Path(os.environ["STEPFORK_DIR"]) / "runs").glob("*.jsonl")
         self.recording.write_bytes(journal.read_bytes())
 

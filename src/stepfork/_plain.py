@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from stepfork._calls import Plain
 
@@ -17,6 +17,44 @@ SET_TAGS: Final = frozenset({"$set", "$frozenset"})
 TEXT_TAGS: Final = frozenset({"$str", "$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
 _CONTAINER_TAGS: Final = SEQUENCE_TAGS | {"$dict", "$object", "$exception", "$shared"}
 _CLASS_TAGS: Final = frozenset({"$object", "$enum", "$exception", "$opaque"})
+
+
+_LISTS: Final = SEQUENCE_TAGS | {"$dict", "$timedelta", "$complex", "$shared"}
+_TEXTS: Final = TEXT_TAGS | _CLASS_TAGS | {"$int", "$float", "$bytes", "$bytearray"}
+
+
+def damage(plain: Plain) -> str | None:
+    """Say what is wrong with a value that nobody can have written so; None: it has the form of one.
+
+    What is inside a text is not looked at: a secret in it may have been replaced.
+    """
+    waiting = [plain]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            name = tag(value)
+            if name is not None and not _has_form(name, value):
+                return f"a malformed {name}"
+            waiting += value.values()
+    return None
+
+
+def _has_form(name: str, plain: dict[str, Plain]) -> bool:
+    held = plain[name]
+    if name in _LISTS and not isinstance(held, list):
+        return False
+    if name in _TEXTS and not isinstance(held, str):
+        return False
+    match name:
+        case "$dict":
+            return all(isinstance(pair, list) and len(pair) == 2 for pair in held)
+        case "$timedelta":
+            return len(held) == 3 and all(isinstance(part, int) for part in held)
+        case "$shared":
+            return "value" in plain
+    return True
 
 
 def canonical(plain: Plain) -> bytes:
@@ -65,15 +103,22 @@ def number(plain: Plain) -> Fraction | float | None:
         return None if isinstance(plain, bool) else _exact(plain)
     match tag(plain):
         case "$int":
-            return Fraction(int(plain["$int"], 16))
+            return _read(lambda digits: Fraction(int(digits, 16)), plain["$int"])
         case "$float":
-            return float(plain["$float"])
+            return _read(float, plain["$float"])
         case "$decimal":
-            return _decimal(plain["$decimal"])
+            return _read(_decimal, plain["$decimal"])
         case "$timedelta":
             days, seconds, micros = plain["$timedelta"]
             return Fraction(days * 86_400_000_000 + seconds * 1_000_000 + micros, 1_000_000)
     return None
+
+
+def _read(read: Callable[[str], Fraction | float], digits: str) -> Fraction | float | None:
+    try:
+        return read(digits)
+    except (ValueError, OverflowError):  # a secret was replaced in it, or somebody edited the file
+        return None
 
 
 def _exact(value: float) -> Fraction:

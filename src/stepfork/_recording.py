@@ -23,6 +23,7 @@ from stepfork._events import (
 )
 from stepfork._journal import in_place, is_going_on
 from stepfork._paths import blobs_dir
+from stepfork._plain import damage, tag
 from stepfork.errors import RecordingDamaged, RecordingMissing, RecordingTooNew
 
 if TYPE_CHECKING:
@@ -156,9 +157,12 @@ class _CallReader:
     def _end(self, position: int, event: CallEnded) -> None:
         call = self._open_call(position, event.call)
         self.open.discard(event.call)
+        value = self._load(position, event.value)
+        if event.status in ("raised", "suspended") and tag(value) not in ("$exception", "$shared"):
+            raise _damaged(self.path, position, f"{event.call} raised something that is no exception")
         call.outcome = Outcome(
             status=event.status,
-            value=self._load(position, event.value),
+            value=value,
             items=call.outcome.items
             if event.shape not in ("stream", "astream")
             else call.outcome.items or [],
@@ -177,9 +181,12 @@ class _CallReader:
 
     def _load(self, position: int, value: Plain) -> Plain:
         try:
-            return in_place(blobs_dir(self.path), value)
+            value = in_place(blobs_dir(self.path), value)
         except (OSError, ValueError, RecursionError) as error:
             raise _damaged(self.path, position, f"its blob cannot be read: {error}") from None
+        if why := damage(value):
+            raise _damaged(self.path, position, f"it holds {why}")
+        return value
 
     def finish(self, still_open: str) -> list[Call]:
         """Return the outermost calls, each with its children, in the order in which they started."""

@@ -141,10 +141,10 @@ def _comparable(request: pytest.FixtureRequest, session: TestSession, replayed: 
 
 def _snapshot_class(request: pytest.FixtureRequest) -> type[object]:
     """Return the class of the test's fixture ``snapshot``: a project may have its own."""
-    from syrupy.assertion import SnapshotAssertion
+    from stepfork._pytest.syrupy import NO_SNAPSHOT
 
     if "snapshot" not in request.fixturenames:
-        return SnapshotAssertion
+        return NO_SNAPSHOT
     return type(request.getfixturevalue("snapshot"))
 
 

@@ -111,6 +111,9 @@ def _not_found(entry: Entry, run: Run, problem: dict[str, Any], root: Path) -> E
     else:
         ways = [f"name another way in: {command}"]
     looked_in = ", ".join(dict.fromkeys(str(folder) for _, folder in _modules(entry, root) if folder))
+    lacks = str(problem.get("lacks") or "").partition(".")[0]
+    if lacks and any((root / "src" / name).exists() for name in (lacks, f"{lacks}.py")):
+        looked_in = f"{root}, where {entry.module} stands; {lacks} stands in {root / 'src'}"
     return EntryNotFound(
         f"a test cannot reach {entry.module}:{entry.qualname}",
         detail=[("why", problem["problem"]), *([("looked in", looked_in)] if problem.get("missing") else [])],

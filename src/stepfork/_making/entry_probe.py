@@ -152,7 +152,7 @@ def _import(module: str, refusal: _Refusal) -> Any:
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        problem = {"problem": str(error), "missing": True}
+        problem = {"problem": str(error), "missing": True, "lacks": error.name}
     except BaseException as error:
         problem = {"problem": f"importing {module} raised {type(error).__name__}: {error}"}
     if refusal.refused:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
+_IMPORTS = ("import sys", "from pathlib import Path")
+"""What a conftest.py needs to put a folder on the path."""
+
 
 @dataclass(frozen=True)
 class Made:
@@ -234,11 +237,11 @@ class _Maker:
         above = parts.count(os.pardir)
         inside = "/".join(parts[above:])
         expression = f"Path(__file__).parents[{above}]" + (f' / "{inside}"' if inside else "")
-        code = f"import sys\nfrom pathlib import Path\n\nsys.path.insert(0, str({expression}))\n"
-        if conftest.exists():
-            text = f"{conftest.read_text('utf-8').rstrip()}\n\n\n{code}".lstrip()
-        else:
-            text = f'"""Lets pytest import the agent from this project."""\n\n{code}'
+        line = f"sys.path.insert(0, str({expression}))\n"
+        there = conftest.read_text("utf-8").rstrip() if conftest.exists() else ""
+        there = there or '"""Lets pytest import the agent from this project."""'
+        missing = [each for each in _IMPORTS if each not in there.splitlines()]
+        text = "\n\n".join([there, *(["\n".join(missing)] if missing else []), line])
         self.filing.put(conftest, text.encode("utf-8"))
         where = Path(os.path.relpath(folder, self.root)).as_posix()
         named = conftest.relative_to(self.root).as_posix()

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
 
+NO_SNAPSHOT = SnapshotAssertion
+"""The class that stands for the snapshot of a test that asked for none."""
+
+
 class _RefusedError(Exception):
     """Keeps syrupy from writing; never seen by a person."""
 
@@ -215,4 +219,11 @@ def _withdrawal(result: AssertionResult) -> Any:
     return withdraw
 
 
-__all__ = ["AwaitedReplay", "ComparableReplay", "StepforkExtension", "awaited_replay", "comparable"]
+__all__ = [
+    "NO_SNAPSHOT",
+    "AwaitedReplay",
+    "ComparableReplay",
+    "StepforkExtension",
+    "awaited_replay",
+    "comparable",
+]

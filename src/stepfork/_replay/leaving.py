@@ -8,6 +8,9 @@ import traceback
 
 from stepfork._replay.stop import chain
 
+_YOUNG = 1
+"""Generations to collect: what this replay made. All that pytest holds would take a tenth of a second."""
+
 
 def let_go(error: BaseException | None) -> None:
     """Let go of what the agent left behind, while its replay still refuses to run a tool.
@@ -17,7 +20,7 @@ def let_go(error: BaseException | None) -> None:
     """
     for link in chain(error):
         traceback.clear_frames(link.__traceback__)
-    gc.collect()
+    gc.collect(_YOUNG)
 
 
 def end_child(parent: int, error: BaseException | None) -> None:

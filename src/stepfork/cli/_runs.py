@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._recording import read_run
@@ -17,6 +16,7 @@ from stepfork.errors import OptionError, RecordingMissing, RecordingTooNew, Step
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
     from stepfork._calls import Run
 
