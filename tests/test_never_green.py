@@ -249,7 +249,7 @@ def the_stop_becomes_the_bug() -> NoReturn:
     try:
         page("on-call")
     except ReplayStopped:
-        raise KeyError("amount")  # noqa: B904
+        raise KeyError("amount")
 
 
 def the_bug_pretends_to_come_of_a_stop() -> NoReturn:
