@@ -48,6 +48,7 @@ def record(project: Project, *arguments: str) -> str:
     return str(project.stepfork("runs", "--json", env=BARE).json["runs"][0]["id"])
 
 
+@pytest.mark.slow
 def test_values_that_vary_within_their_tolerance_are_the_same_run(tmp_path: Path) -> None:
     """With rules of the decorator and of the settings; one that cannot be read is told as it is (B66)."""
     project = Project(

@@ -1,4 +1,4 @@
-"""A replay that stopped, or that may still hold the bug, is neither green nor accepted, whatever the agent does."""
+"""A replay that stopped, or that may still hold the bug, is neither green nor accepted, whatever it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 import pytest
 
 import stepfork
-from project import Project
 from replays import record, stops
 from stepfork._calls import Criterion, Failure
 from stepfork._recording import read_run
@@ -109,7 +108,12 @@ def in_a_step_in_an_empty_context() -> None:
 
 def in_a_raw_thread() -> None:
     done = threading.Event()
-    _thread.start_new_thread(lambda: (swallowed(), done.set()), ())
+
+    def run() -> None:
+        swallowed()
+        done.set()
+
+    _thread.start_new_thread(run, ())
     done.wait()
 
 
@@ -147,9 +151,8 @@ def test_a_call_without_context_stops_an_accepted_run(case: Case, escape: Callab
     assert case.assess(handle).row.name == "as accepted"
     escapes.append(escape)
     assessment = case.assess(handle)
-    assert len(assessment.replayed.frontiers) == 1
+    assert stops(assessment.replayed) in (["page#1"], ["apage#1"])
     assert (assessment.row.name, assessment.row.update) == ("stopped, but ended once", "refuse")
-    assert [view.name for view in assessment.replayed.calls("page") + assessment.replayed.calls("apage")]
 
 
 def test_a_criterion_sees_a_call_without_context(case: Case) -> None:
@@ -226,17 +229,6 @@ def a_thread_of_the_handler_pages() -> int:
         raise
 
 
-def a_handler_within_a_handler_pages() -> int:
-    try:
-        return bug()
-    except KeyError:
-        try:
-            raise ValueError("while cleaning up")
-        except ValueError:
-            page("on-call")
-        raise
-
-
 async def a_coroutine_of_the_handler_pages() -> int:
     try:
         return bug()
@@ -245,11 +237,12 @@ async def a_coroutine_of_the_handler_pages() -> int:
         raise
 
 
-def the_stop_becomes_the_bug() -> NoReturn:
+def the_stop_becomes_the_bug() -> int:
     try:
         page("on-call")
     except ReplayStopped:
         raise KeyError("amount")
+    return 0
 
 
 def the_bug_pretends_to_come_of_a_stop() -> NoReturn:
@@ -264,7 +257,6 @@ HANDLERS = [
     leaving_a_block_pages,
     a_step_of_the_handler_pages,
     a_thread_of_the_handler_pages,
-    a_handler_within_a_handler_pages,
     a_coroutine_of_the_handler_pages,
     the_stop_becomes_the_bug,
     the_bug_pretends_to_come_of_a_stop,
@@ -279,7 +271,7 @@ def test_the_bug_is_not_gone_because_its_handler_asks_for_something_new(
     parts: list[Callable[[], Any]] = [bug]
 
     @stepfork.step
-    async def handle() -> int:
+    async def handle() -> Any:
         result = parts[0]()
         return await result if asyncio.iscoroutine(result) else result
 
@@ -400,41 +392,3 @@ def test_what_a_failure_says_is_redacted(case: Case, monkeypatch: pytest.MonkeyP
         assert assessment.judgement.finding == "shown"
         assert "refused for" in assessment.judgement.reason
         assert SECRET not in assessment.judgement.reason + assessment.text
-
-
-TWICE = """
-    import contextlib
-    from agent import broken, mended
-
-    def test_it(replay, snapshot):
-        with contextlib.suppress(AssertionError):
-            assert replay("run", broken) == snapshot
-        assert replay("run", mended) == snapshot
-"""
-AGENT = """
-    import stepfork
-
-    @stepfork.tool
-    def look(order):
-        return {"total": 120}
-
-    @stepfork.step(name="handle")
-    def broken():
-        return look("A-17")["amount"]
-
-    @stepfork.step(name="handle")
-    def mended():
-        return look("A-17")["total"]
-"""
-
-
-def test_a_swallowed_refusal_refuses_every_write_of_its_test(project: Project) -> None:
-    """One comparison that fails is an assertion that fails, also where the test catches it (B55)."""
-    project.write({"agent.py": AGENT, "tests/test_it.py": TWICE, "conftest.py": ""})
-    project.write({"make.py": "import stepfork, agent\nwith stepfork.run('x', path='run.jsonl'): agent.broken()"})
-    project.run("python", "make.py")
-    (project.root / "tests/recordings").mkdir(parents=True)
-    (project.root / "run.jsonl").rename(project.root / "tests/recordings/run.jsonl")
-    seen = project.pytest("--snapshot-update")
-    assert "SystemError" not in seen.out
-    assert not [name for name in project.files() if name.endswith(".yaml")]

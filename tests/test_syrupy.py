@@ -189,3 +189,45 @@ def test_a_behaviour_of_syrupy_is_as_it_was_observed(seen: dict[str, str], name:
 def test_the_summary_counts_a_result_that_was_taken_back_as_failed(seen: dict[str, str]) -> None:
     """Syrupy makes its summary from the results when everything has run."""
     assert " snapshots failed." in seen["update"]
+
+
+TWICE = """
+    import contextlib
+    from agent import broken, mended
+
+    def test_it(replay, snapshot):
+        with contextlib.suppress(AssertionError):
+            assert replay("run", broken) == snapshot
+        assert replay("run", mended) == snapshot
+"""
+MAKE = """
+    import stepfork, agent
+
+    with stepfork.run("x", path="tests/recordings/run.jsonl"):
+        agent.broken()
+"""
+AGENT = """
+    import stepfork
+
+    @stepfork.tool
+    def look(order):
+        return {"total": 120}
+
+    @stepfork.step(name="handle")
+    def broken():
+        return look("A-17")["amount"]
+
+    @stepfork.step(name="handle")
+    def mended():
+        return look("A-17")["total"]
+"""
+
+
+def test_a_swallowed_refusal_refuses_every_write_of_its_test(project: Project) -> None:
+    """One comparison that fails is an assertion that fails, also where the test catches it (B55)."""
+    project.write({"agent.py": AGENT, "tests/test_it.py": TWICE, "conftest.py": "", "make.py": MAKE})
+    project.run("python", "make.py")
+    seen = project.pytest("--snapshot-update")
+    assert seen.code == 0, seen.out
+    assert "another assertion of this test failed" in project.pytest("--snapshot-update", "-rA").out
+    assert not [name for name in project.files() if name.endswith(".yaml")]

@@ -103,7 +103,7 @@ def test_an_accepted_end_is_not_given_up_for_a_frontier(case: Case) -> None:
 
 @given(case=CASES)
 def test_what_is_like_the_recorded_failure_is_neither_green_nor_accepted(case: Case) -> None:
-    """Where nothing differs from the run that failed, nothing was mended, whatever the failure's judge says."""
+    """Where nothing differs from the run that failed, nothing was mended."""
     row = decide(case._replace(accepted="recorded failure", likeness="equal"))
     assert (row.check, row.update) == ("fail", "refuse")
 

@@ -123,12 +123,13 @@ def current_frame(*, may_open_run: bool = False) -> Frame | None:
     if frame is not None and frame.session.is_open:
         return frame
     sessions = list(_open)
-    if frame is not None and frame.session.is_replay and len(sessions) != 1:
+    replays = [session for session in sessions if session.is_replay]
+    # What is over is no context: a thread that it left behind may serve the next run, or the next replay;
+    # what a replay left behind must not reach the world.
+    if frame is not None and frame.session.is_replay and not (len(sessions) == len(replays) == 1):
         return frame
-    # What is over is no context: a thread that it left behind may serve the next run.
     if not sessions:
         return None
-    replays = [session for session in sessions if session.is_replay]
     if may_open_run and not replays:
         return None
     if len(sessions) == 1:

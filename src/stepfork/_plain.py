@@ -31,13 +31,15 @@ def damage(plain: Plain) -> str | None:
     waiting = [plain]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
+        parts = value
+        if type(value) is dict:
             name = tag(value)
             if name is not None and not _has_form(name, value):
                 return f"a malformed {name}"
-            waiting += value.values()
+            parts = value.values()
+        elif type(value) is not list:
+            continue
+        waiting += [part for part in parts if type(part) is dict or type(part) is list]
     return None
 
 
