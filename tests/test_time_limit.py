@@ -97,7 +97,7 @@ def test_whatever_takes_too_long_is_stopped(path: Path, agent: Callable[[], Any]
     """Sleeping, spinning, blocked or awaiting: result raises ReplayTimeout."""
     began = time.monotonic()
     run = stepfork.replay(path, agent, timeout=0.15)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert run.timed_out
     with pytest.raises(ReplayTimeout, match=r"0\.15 s"):
         _ = run.result
