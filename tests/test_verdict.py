@@ -23,7 +23,7 @@ CASES = st.builds(
     ended_badly=st.booleans(),
 )
 
-# As the design has it: what ``pytest`` and ``pytest --snapshot-update`` do, in this order.
+# As it is promised: what ``pytest`` and ``pytest --snapshot-update`` do, in this order.
 DESIGN = (
     ("another assertion failed", "fail", "refuse"),
     ("cannot be judged: stopped", "fail", "refuse"),
@@ -40,7 +40,7 @@ DESIGN = (
 )
 
 
-def test_the_table_is_that_of_the_design() -> None:
+def test_the_table_is_the_one_that_is_promised() -> None:
     """The rows stand in their order, each with what it decides."""
     assert tuple((row.name, row.check, row.update) for row in TABLE) == DESIGN
     assert {row.name for row in TABLE} == set(get_args(RowName))

@@ -1,10 +1,10 @@
-"""The verdict table as the design has it, and for each row the situations in which it is met."""
+"""The verdict table as it is promised, and for each row the situations in which it is met."""
 
 from __future__ import annotations
 
 from verdict_project import Situation
 
-# The table as it stands in the design: what ``pytest`` and ``pytest --snapshot-update`` do.
+# The table as it is promised: what ``pytest`` and ``pytest --snapshot-update`` do.
 ROWS = {
     "another assertion of the same test failed": ("fail", "refused"),
     "stops at a frontier before its criterion can be judged": ("fail", "refused"),
