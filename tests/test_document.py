@@ -12,7 +12,7 @@ from properties import thoroughly
 from stepfork._alias import Facts
 from stepfork._calls import Call, Failure, Outcome, Run
 from stepfork._codec import canonical
-from stepfork._verdict.document import LARGE_BYTES, document, label_of, walk
+from stepfork._verdict.document import LARGE_BYTES, _large_by_digest, document, label_of, walk
 from stepfork._verdict.repeats import expanded, shortened
 from stepfork.tolerance import Rules, approx
 
@@ -163,3 +163,10 @@ def test_a_shortened_argument_without_its_beginning_is_refused() -> None:
     del short["calls"][0]["calls"][0]
     with pytest.raises(ValueError, match="begins as"):
         expanded(short)
+
+
+def test_a_large_dict_whose_first_key_begins_like_a_tag_keeps_its_fields() -> None:
+    """A user's ``$ref`` is doubled, and is no tag: only what is large in it is a digest."""
+    shown = _large_by_digest({"$$ref": "#/order", "a": 1, "b": "x" * 100_000})
+
+    assert (shown["$$ref"], shown["a"], list(shown["b"])) == ("#/order", 1, ["$large", "bytes"])

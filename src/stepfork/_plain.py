@@ -64,11 +64,16 @@ def canonical(plain: Plain) -> bytes:
     return msgspec.json.encode(plain, order="sorted")
 
 
+def is_tag(key: str) -> bool:
+    """Whether the first key of a dict says that it stands for something else; a user's ``$`` is doubled."""
+    return key.startswith("$") and not key.startswith("$$")
+
+
 def tag(plain: Plain) -> str | None:
     """Return the ``$tag`` of a tagged value, None for every other value."""
     if isinstance(plain, dict):
         first = next(iter(plain), "")
-        if first.startswith("$") and not first.startswith("$$"):
+        if is_tag(first):
             return str(first)
     return None
 
@@ -189,7 +194,7 @@ def readable(plain: Plain) -> Plain:
         return {key: readable(value) for key, value in plain["state"].items()}
     if tag == "$enum":
         return plain.get("name")
-    if tag.startswith("$") and not tag.startswith("$$") and len(plain) == 1:
+    if is_tag(tag) and len(plain) == 1:
         return readable(plain[tag])
     return {
         key.removeprefix("$") if key.startswith("$$") else key: readable(value)

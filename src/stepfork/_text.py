@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepfork._plain import readable
+from stepfork._plain import is_tag, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,9 @@ def shown_path(path: tuple[str | int, ...], within: Plain = None) -> str:
     """Return ``input.order.items[2]`` for a path through ``within``; the codec's own steps are left out."""
     text = ""
     for part in path:
-        is_ours = _is_tag(part) or (part == "state" and isinstance(within, dict) and "$object" in within)
+        is_ours = (isinstance(part, str) and is_tag(part)) or (
+            part == "state" and isinstance(within, dict) and "$object" in within
+        )
         within = _member(within, part)
         if is_ours:
             continue
@@ -141,10 +143,6 @@ def shown_path(path: tuple[str | int, ...], within: Plain = None) -> str:
         else:
             text += f"[{_quoted(part)}]"
     return text
-
-
-def _is_tag(part: str | int) -> bool:
-    return isinstance(part, str) and part.startswith("$") and not part.startswith("$$")
 
 
 def _member(plain: Plain, part: str | int) -> Plain:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from stepfork._plain import is_tag
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -99,11 +101,6 @@ def filled_later(plain: Plain) -> bool:
     if not is_tag(tag):
         return True
     return tag in _FILLED_LATER and "of" not in plain
-
-
-def is_tag(key: str) -> bool:
-    """Whether the first key of a dict says that it stands for something else."""
-    return key.startswith("$") and not key.startswith("$$")
 
 
 def _targets(plain: Plain) -> Iterator[int]:

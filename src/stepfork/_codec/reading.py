@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._codec.base import unescape_key
 from stepfork._codec.exceptions import begin_exception, finish_exception
-from stepfork._codec.graph import is_tag
 from stepfork._codec.leaves import LEAF_READERS
 from stepfork._codec.objects import begin_object, finish_object, read_namedtuple
 from stepfork._codec.registry import read_registered
 from stepfork._codec.standin import Opaque
+from stepfork._plain import is_tag
 from stepfork.errors import RecordingDamaged, StepforkError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stepfork._alias import Aliases, Facts
-from stepfork._codec import canonical
+from stepfork._plain import canonical, tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -162,8 +162,7 @@ def _exception(outcome: Outcome, shown: Callable[[Plain], Plain]) -> Node:
 def in_order(plain: Plain) -> Plain:
     """Return a value with its keys sorted, but for those of the codec."""
     if isinstance(plain, dict):
-        tag = next(iter(plain), "")
-        keys = list(plain) if tag.startswith("$") and not tag.startswith("$$") else sorted(plain)
+        keys = sorted(plain) if tag(plain) is None else list(plain)
         return {key: in_order(plain[key]) for key in keys}
     if isinstance(plain, list):
         return [in_order(item) for item in plain]
@@ -174,7 +173,7 @@ def _large_by_digest(plain: Plain) -> Plain:
     data = canonical(plain)
     if len(data) <= LARGE_BYTES:
         return plain
-    if isinstance(plain, dict) and not next(iter(plain), "").startswith("$"):
+    if isinstance(plain, dict) and tag(plain) is None:
         return {key: _large_by_digest(value) for key, value in plain.items()}
     if isinstance(plain, list) and len(plain) <= _ITEMS:
         return [_digest(part) if len(part := canonical(item)) > _PART_BYTES else item for item in plain]

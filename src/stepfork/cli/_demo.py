@@ -32,7 +32,6 @@ class _Station(NamedTuple):
     lines: int = 7
 
 
-_TEST = "tests/test_handle_key_error.py"
 _CRASH = _Station("The agent crashes", ("python", "agent.py"), 1, "KeyError: 'amount'", 3)
 _MAKE = _Station("One command makes a test of that run", ("stepfork", "make-test"), 0, "red", 12)
 _RED = _Station("It is red, for the recorded reason, offline", ("pytest", "-q"), 1, "StillFailing")

@@ -86,7 +86,7 @@ def _rows(runs: list[StoredRun], *, only_failed: bool) -> Iterator[_Row]:
                     stored,
                     _words.outcome(run),
                     _words.place(run),
-                    sum(1 for _ in _words.calls_of(run)),
+                    sum(1 for _ in run.walk()),
                     _facts(run),
                 )
 

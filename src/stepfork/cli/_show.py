@@ -70,7 +70,7 @@ def find_call(run: Run, text: str) -> Call:
     Raises:
         OptionError: no call is meant, or several are.
     """
-    calls = {call.address: call for call in _words.calls_of(run)}
+    calls = {call.address: call for call in run.walk()}
     if text in calls:
         return calls[text]
     ends = [call for address, call in calls.items() if address.endswith(f"/{text}") or call.name == text]
@@ -116,14 +116,14 @@ def _whole_run(stored: StoredRun, named: str) -> Iterator[Line]:
 
 def _shortest_end(run: Run, address: str) -> str:
     label = address.rpartition("/")[2]
-    alone = sum(call.label == label for call in _words.calls_of(run)) == 1
+    alone = sum(call.label == label for call in run.walk()) == 1
     return label if alone else address
 
 
 def _heading(stored: StoredRun) -> Iterator[Line]:
     run = stored.run
     yield [Span(run.name, "strong"), Span(f"  {run.id}  "), _words.outcome(run)]
-    count = _words.count_of(sum(1 for _ in _words.calls_of(run)), "call")
+    count = _words.count_of(sum(1 for _ in run.walk()), "call")
     length = f" in {_words.duration(run.seconds)}" if run.ended else ""
     age = ago(time.time() - run.started)
     yield [Span(f"{count}{length}, {age}, {os.path.relpath(stored.path)}", "faint")]
@@ -279,7 +279,7 @@ def _run_document(stored: StoredRun) -> dict[str, Any]:
         "ended": run.ended,
         "incomplete": run.incomplete,
         "made_by": run.made_by,
-        "calls": [_call_document(call) for call in _words.calls_of(run)],
+        "calls": [_call_document(call) for call in run.walk()],
     }
 
 

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 _LONGEST_TEXT = 200
 
 
-def calls_of(run: Run) -> Iterator[Call]:
-    """Yield every call in order, the root first, however deep the tree is."""
-    waiting = [run.root]
-    while waiting:
-        call = waiting.pop()
-        yield call
-        waiting.extend(reversed(call.children))
-
-
 def is_going_on(run: Run) -> bool:
     """Whether a live process still writes this run."""
     return not run.ended and run.root.outcome.status == "unfinished"
@@ -82,7 +73,7 @@ def place(run: Run) -> str:
     if run.failure is not None and run.failure.address is not None:
         return run.failure.address
     if was_killed(run):
-        return [call.address for call in calls_of(run) if is_last_killed(call)][-1]
+        return [call.address for call in run.walk() if is_last_killed(call)][-1]
     return ""
 
 
