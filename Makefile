@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: demo test slow coverage lint format types changelog check clean
+.PHONY: demo test slow coverage bench lint format types changelog check clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -30,6 +30,10 @@ coverage: .venv/.test
 	  { $(BIN)/python -m coverage run -m pytest -n 2 $(ARGS) 2>&1; echo $$? >"$$log.code"; } | tee "$$log"; \
 	  $(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report || exit 1; \
 	  tail -n 1 "$$log"; exit "$$(cat "$$log.code")"
+
+# What recording costs, as ratios of figures taken side by side; a few minutes.
+bench: .venv-bench/.ready
+	@.venv-bench/bin/python -m benchmarks
 
 lint: .venv/.lint
 	@$(BIN)/python -m ruff check .
@@ -50,7 +54,7 @@ changelog: .venv/.lint
 check: test lint types changelog coverage
 
 clean:
-	@rm -rf .venv .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf .venv .venv-bench .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps: each is newer than pyproject.toml once its part is installed.
@@ -65,6 +69,12 @@ clean:
 .venv/.test: .venv/.package
 	@echo "installing what the tests need"
 	@$(PIP) install --group test
+	@touch $@
+
+.venv-bench/.ready: pyproject.toml
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip --quiet --disable-pip-version-check install --upgrade pip
+	@.venv-bench/bin/python -m pip --quiet --disable-pip-version-check install --editable . --group bench
 	@touch $@
 
 .venv/.lint: .venv/.package

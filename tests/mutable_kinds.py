@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
+import io
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from typing import Any
 
 import attrs
 import msgspec
 import numpy as np
+import pandas as pd
 import pydantic
 
 
@@ -111,6 +114,12 @@ KINDS: list[tuple[Any, Any]] = [
     (lambda: OrderedDict(a=1, b=2), lambda value: value.move_to_end("a")),
     (lambda: defaultdict(list, a=[1]), lambda value: value["b"].append(2)),
     (lambda: Counter("ab"), lambda value: value.update("a")),
+    (lambda: pd.DataFrame({"a": [1, 2]}), lambda value: value.insert(1, "b", ["x", "y"])),
+    (lambda: [pd.Series([1.0, 2.0])], lambda value: value[0].pop(0)),
+    (lambda: {"at": pd.Timestamp(0)}, lambda value: value.update(at=pd.Timestamp(1))),
+    (lambda: array.array("i", [1]), lambda value: value.append(2)),
+    (lambda: io.BytesIO(b"ab"), lambda value: value.read(1)),
+    (lambda: [range(3)], lambda value: value.__setitem__(0, range(4))),
     (lambda: np.zeros(3), lambda value: value.put(1, 5)),
     (lambda: [np.zeros((2, 2))], lambda value: value[0].fill(2)),
     (lambda: {"at": np.float64(1)}, lambda value: value.update(at=np.float64(2))),

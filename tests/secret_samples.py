@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from stepfork._plain import canonical
 from stepfork._redact import Redactor, has_redaction, matches
+from stepfork._redact.table import prefix_of
 
 # Put together here, so that no scanner of repositories takes them for real ones.
 BODY = "Qm7xV2pLk9RtZ4wN8sYb"
@@ -50,13 +52,20 @@ SHAPES = {
     "nvidia": "nvapi-" + LONG,
     "npm": "npm_" + LONG,
     "pypi": "pypi-" + "AgE" + LONG,
-    "sendgrid": "SG." + BODY + "." + LONG,
+    "sendgrid": "SG." + BODY[::-1] + "." + LONG,
     "digitalocean": "dop_v1_" + HEX,
     "databricks": "dapi" + HEX,
     "shopify": "shpat_" + HEX,
     "vault": "hvs." + LONG,
     "jwt": JWT,
 }
+
+
+def b64(data: bytes) -> str:
+    """Encode in base64."""
+    return base64.b64encode(data).decode()
+
+
 ENVIRON = {
     "OPENAI_API_KEY": "plain-old-value-77",
     "DB_PASSWORD": 'p@ss/w0rd "ü"\nx',
@@ -170,11 +179,6 @@ HARMLESS_NAMES = [
 ]
 
 
-def b64(data: bytes) -> str:
-    """Encode in base64."""
-    return base64.b64encode(data).decode()
-
-
 FORMS = {
     "raw": DB_PASSWORD,
     "url": quote(DB_PASSWORD, safe=""),
@@ -255,3 +259,57 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = st.lists(PIECES, max_size=8).map("".join) | st.text(max_size=20)
+
+
+class Planted(NamedTuple):
+    """One secret: ``text`` holds it as an agent would, ``secret`` is the part that nobody may see."""
+
+    kind: str
+    text: str
+    secret: str
+    variable: str = ""
+    """The variable of the environment that the agent has it from; empty if it is known by its looks."""
+
+
+def _by_shape() -> Iterator[Planted]:
+    for kind, text in SHAPES.items():
+        yield Planted(kind, text, text.removeprefix(prefix_of(text)))
+
+
+VARIABLES = {
+    "OPENAI_API_KEY": "plain-old-value-of-77",
+    "DB_PASSWORD": 'p@ss/w0rd "ü"\\x & more',
+    "SESSION_SECRET": "correct horse battery staple",
+    "DATABASE_URL": "postgres://bob:hunter2hunter2@db/prod",
+    "MAIL_TOKEN": "0123456789abcdef" * 2,
+    "VENDOR_CREDENTIALS": "Zk9/+8==QpWm1",
+}
+PLANTED = [
+    *_by_shape(),
+    *(
+        Planted("environment", value, value.removeprefix("postgres://bob:").removesuffix("@db/prod"), name)
+        for name, value in VARIABLES.items()
+    ),
+    Planted("private key", PEM, PEM.split("\n")[1]),
+    Planted("AWS pair", f"{AWS_ID}:{AWS_SECRET}", AWS_SECRET),
+    Planted("URL password", "redis://:Zx81qwTT@cache/0", "Zx81qwTT"),
+    Planted("quoted URL", "postgresql%3A%2F%2Fbob%3AZx82qwTT%40db%2Fprod", "Zx82qwTT"),
+    Planted("Sentry DSN", f"https://{HEX}@o1.ingest.example.com/12", HEX),
+    Planted("bearer", "Authorization: Bearer ab.DEF-123_x~y", "ab.DEF-123_x~y"),
+    Planted("basic", f"Basic {b64(b'bob:Zx83qwTT')}", b64(b"bob:Zx83qwTT")),
+    Planted("cookie", "Cookie: theme=dark; sid=Zx84qwTT", "Zx84qwTT"),
+    Planted("assignment", "export PGPASSWORD=Zx85qwTT; psql", "Zx85qwTT"),
+    Planted("option", "mysql --password Zx86qwTT -h db", "Zx86qwTT"),
+    Planted("curl", "curl -u bob:Zx87qwTT https://x", "Zx87qwTT"),
+    Planted("Telegram", f"https://api.example.com/bot123456:AAF{BODY}/send", f"AAF{BODY}"),
+    Planted(
+        "Discord",
+        "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+        "ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+    ),
+    Planted("Discord webhook", f"https://discord.com/api/webhooks/123456789012345678/{LONG}", LONG),
+    Planted("Azure", f"abc8Q~{LONG[:34]}", LONG[:34]),
+    Planted("Azure SAS", f"https://x.example.com/c?sv=2&sig={LONG}%3D", LONG),
+    Planted("Twilio", f"SK{HEX}", HEX),
+    Planted("JSON", '{"api_key": "Zx88qwTT", "n": 1}', "Zx88qwTT"),
+]

@@ -165,6 +165,24 @@ def test_json_in_a_string_is_compared_as_json(old: str, new: str, same: bool) ->
     assert [d.path for d in (comparison.drift if same else comparison.differences)] == [("arguments",)]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ({"key": "[redacted-1]***"}, {"key": "[redacted-7]***"}, True),
+        ({"key": "sk-proj-[redacted-1]***"}, {"key": None}, True),
+        ({"url": "https://x/?k=[redacted-1]&p=2"}, {"url": "https://x/?k=None&p=2"}, True),
+        ({"url": "https://x/?k=[redacted-1]&p=2"}, {"url": "https://x/?k=None&p=3"}, False),
+        ({"key": "[redacted-1]"}, {}, False),
+        ({"key": None}, {"key": "[redacted-1]"}, False),
+    ],
+)
+def test_whatever_stands_where_a_secret_was_taken_out_is_drift(old: Any, new: Any, same: bool) -> None:
+    """A test is green where the secret is another or absent, and the snapshot keeps its placeholder."""
+    comparison = compare(old, new)
+    assert comparison.same is same
+    assert len(comparison.drift) == same
+
+
 def test_rules_for_a_name_reach_into_json_in_a_string() -> None:
     """The arguments of a tool call are such a string."""
     old, new = '{"order": {"score": 1.0}, "output": 1}', '{"order": {"score": 1.05}, "output": 1}'

@@ -16,6 +16,7 @@ import pytest
 import stepfork
 from project import Project, clean_environment
 from recorded import Recorded, record
+from secret_samples import SHAPES
 from stepfork._calls import Failure
 from stepfork._journal import is_going_on
 from stepfork._recording import read_run
@@ -192,7 +193,7 @@ def test_a_blob_that_was_changed_is_damage(tmp_path: Path) -> None:
     with pytest.raises(RecordingDamaged, match="was changed since"):
         read_run(recorded.path)
     blob.unlink()
-    with pytest.raises(RecordingDamaged, match="its blob cannot be read"):
+    with pytest.raises(RecordingDamaged, match="a value in it cannot be read"):
         read_run(recorded.path)
 
 
@@ -265,7 +266,7 @@ def test_readers_do_not_take_one_another_for_the_agent(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_leaves_the_journal_to_its_parent(project: Project) -> None:
-    """Its calls are plain, its end is no end of the run, and it does not keep the run going."""
+    """Its calls are those of a run of its own; its end is no end of the run, nor does it keep that going."""
     project.write(
         {
             "agent.py": """
@@ -297,10 +298,10 @@ def test_a_forked_child_leaves_the_journal_to_its_parent(project: Project) -> No
     )
     process.wait(30)
     try:
-        (path,) = journals(project)
-        run = read_run(path)
+        run, *children = sorted(map(read_run, journals(project)), key=lambda run: run.parent or "")
         assert [call.input for call in run.root.children] == [{"number": 1}, {"number": 3}]
         assert run.root.outcome.status == "killed"
+        assert [child.parent for child in children] in ([], [run.id])  # it may not have come that far yet
     finally:
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -331,3 +332,24 @@ def test_calls_nested_a_thousand_deep_can_be_read(tmp_path: Path) -> None:
         sys.setrecursionlimit(limit)
 
     assert sum(1 for _ in recorded.run.walk()) == 1502
+
+
+def test_a_secret_in_the_name_of_a_run_is_in_no_address(tmp_path: Path) -> None:
+    """(B43) A name that the agent put together stands in the header, in every address and in the failure."""
+    secret = SHAPES["openai project"]
+
+    @stepfork.tool
+    def look(value: str) -> str:
+        raise KeyError(value)
+
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(KeyError), stepfork.run(f"ticket/{secret}", path=path), stepfork.run(f"part {secret}"):
+        look("short")
+
+    assert secret not in path.read_text(encoding="utf-8")
+    run = read_run(path)
+    (part,) = run.root.children
+    (call,) = part.children
+    assert run.failure is not None
+    assert run.failure.address == call.outcome.origin == call.address
+    assert call.address.count("[redacted-1]") == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 
 from properties import thoroughly
 from secret_samples import (
-    BODY,
     DB_PASSWORD,
     ENVIRON,
     HARMLESS_NAMES,
@@ -27,7 +27,7 @@ from secret_samples import (
 from stepfork._mutation import diff
 from stepfork._plain import canonical
 from stepfork._redact import Redactor, matches
-from stepfork.errors import OptionError
+from stepfork._redact.rules import rules_of
 
 
 @pytest.fixture
@@ -168,69 +168,6 @@ def test_found_tells_names_and_never_values(redactor: Redactor) -> None:
     }
 
 
-def test_names_and_patterns_of_the_user_count_too() -> None:
-    """Own key names and regular expressions are redacted; a group says which part."""
-    redactor = Redactor(
-        environ={}, keys=["ssn", "customer-pin", "mot de passé"], patterns=[r"CUST-(\d+)", r"^\d{3}"]
-    )
-    plain = {
-        "ssn": "078",
-        "user_ssn": 1,
-        "customerPin": 9,
-        "mot de passé": "x",
-        "t": "for CUST-4711 and CUST-12",
-        "n": "123456",
-    }
-    result = redacted(redactor, plain, "078", "4711")
-    assert result["t"].startswith("for CUST-[redacted-")
-    assert result["n"].endswith("]456")
-    assert redactor.found["pattern 1"] == "pattern"
-    assert redactor.redact({"assn": "x", "pin": 1}) == {"assn": "x", "pin": 1}
-
-
-def test_own_key_names_are_seen_by_the_scan() -> None:
-    """The scan misses no name that the user gave."""
-    redactor = Redactor(environ={}, keys=["ssn", "mot de passé", 'a"b'])
-    for name in ("ssn", "user_ssn", "mot de passé", 'a"b'):
-        assert redactor.scan(msgspec.json.encode({name: "x"}))
-    assert not redactor.scan(msgspec.json.encode({"assn": "x", "name": "y"}))
-
-
-def test_a_pattern_that_does_not_compile_is_an_error() -> None:
-    """A broken pattern is told at once, with the pattern."""
-    with pytest.raises(OptionError, match=r"'\('"):
-        Redactor(environ={}, patterns=["("])
-
-
-def test_an_own_redactor_sees_every_text_and_key_after_the_rules() -> None:
-    """A custom redactor gets texts, keys and bytes that are text, none with a known secret."""
-    seen: list[str] = []
-
-    def custom(text: str) -> str:
-        seen.append(text)
-        return text.replace("Maria", "M.")
-
-    redactor = Redactor(environ={}, custom=custom)
-    assert redactor.scan(b"{}")
-    plain = {"Maria": ["Maria S.", {"$bytes": b64(b"to Maria")}], "k": SHAPES["github"]}
-    result = redactor.redact(plain)
-    assert result["M."] == ["M. S.", {"$bytes": b64(b"to M.")}]
-    assert not any(BODY in text for text in seen)
-    assert redactor.found["custom"] == "custom"
-
-
-def test_an_own_redactor_that_fails_lets_nothing_through() -> None:
-    """What a custom redactor raises reaches the caller, who then writes nothing (B12, B44)."""
-
-    def broken(text: str) -> str:
-        raise RuntimeError("no")
-
-    with pytest.raises(RuntimeError, match="no"):
-        Redactor(environ={}, custom=broken).redact(["text"])
-    with pytest.raises(TypeError, match="returned NoneType, not str"):
-        Redactor(environ={}, custom=lambda text: None).redact(["text"])  # type: ignore[arg-type, return-value]
-
-
 def test_names_of_classes_are_not_text(redactor: Redactor) -> None:
     """A class called Token in a module called auth is found again after redaction."""
     plain: dict[str, Any] = {
@@ -257,10 +194,48 @@ def test_a_changed_value_is_redacted_in_its_change(redactor: Redactor) -> None:
     """What a tool put under a secret name in place is hidden though the name stands in the path."""
     before = {"users": [{"password": "old-one", "n": 1}]}
     changes = diff(before, {"users": [{"password": "new-one", "n": 2}]})
+    in_path = redacted(redactor, diff({}, {SHAPES["github"]: 1}), LONG)
+    assert in_path == [["set", [f"ghp_[redacted-1]{'*' * 29}"], 1]]
     result = redacted(redactor, {"state": changes}, "new-one")
     assert [change[:2] for change in result["state"]] == [change[:2] for change in changes or []]
     under_a_secret_name = redacted(redactor, {"credentials": changes}, "new-one")
     assert under_a_secret_name["credentials"][0][0] == "set"
+
+
+def test_the_rules_are_made_once_for_the_same_settings_and_secrets() -> None:
+    """A run costs no new rules, nor does a variable that holds no secret; a new secret is known at once."""
+    first = rules_of({"A_TOKEN": "one-of-two-0001", "PAGE": "1"}, ["ssn"], [])
+    assert rules_of({"A_TOKEN": "one-of-two-0001", "PAGE": "1"}, ["ssn"], []) is first
+    assert rules_of({"A_TOKEN": "one-of-two-0001", "PAGE": "2"}, ["ssn"], []) is first
+    assert rules_of({"A_TOKEN": "one-of-two-0001"}, ["iban"], []) is not first
+    assert rules_of({"A_TOKEN": "two-of-two-0002"}, ["ssn"], []) is not first
+    for number in range(20):
+        redacted(
+            Redactor(environ={"A_TOKEN": f"secret-{number:08}"}), f"a secret-{number:08} b", f"{number:08}"
+        )
+
+
+def test_a_secret_that_is_set_while_the_process_runs_is_known_to_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The environment is looked at when a run begins, not when the module is imported (B43)."""
+    text = "a late-secret-0001 b"
+    assert Redactor(environ=os.environ).redact(text) is text
+    monkeypatch.setenv("LATE_TOKEN", "late-secret-0001")
+    assert Redactor(environ=os.environ).redact(text) == "a [redacted-1]**** b"
+    monkeypatch.delenv("LATE_TOKEN")
+    assert Redactor(environ=os.environ).redact(text) is text
+
+
+def test_a_number_that_stands_in_a_recording_is_given_to_no_other_secret() -> None:
+    """What a replay meets for the first time is not taken for the secret that had its number (B43)."""
+    redactor = Redactor(environ={})
+    redactor.saw(b'["[redacted-3]**", "sk-[redacted-12]***"]')
+    redactor.saw(b'["[redacted-2]**"]')
+    assert redactor.redact([SHAPES["github"], SHAPES["xai"]]) == [
+        f"ghp_[redacted-13]{'*' * 28}",
+        f"xai-[redacted-14]{'*' * 28}",
+    ]
 
 
 def test_two_threads_give_one_secret_one_number() -> None:

@@ -16,9 +16,12 @@ from secret_samples import (
     AWS_ID,
     AWS_SECRET,
     BODY,
+    DB_PASSWORD,
     ENVIRON,
     FORMS,
     HARMLESS_NAMES,
+    HEX,
+    LONG,
     PEM,
     SECRET_NAMES,
     SHAPES,
@@ -186,12 +189,48 @@ def test_a_name_that_only_holds_a_secret_word_hides_nothing(redactor: Redactor, 
         ("secret => 'Zx81qw'", "Zx81qw"),
         (r"{\"token\": \"Zx81qw\"}", "Zx81qw"),
         ("[default]\npassword = swordfish\n", "swordfish"),
+        ("curl -u bob:hunter2 https://x", "hunter2"),
+        ("curl -sS --user 'bob:hunter2' https://x", "hunter2"),
+        ("mysql --password hunter2x -h db", "hunter2x"),
+        ("tool --api-key 'Zx81 qwTT' run", "Zx81 qwTT"),
+        ("JSESSIONID=0000Zx81qw; Path=/", "0000Zx81qw"),
+        ("postgresql%3A%2F%2Fbob%3Ahunter2%40db%2Fprod", "hunter2"),
+        ("next=postgresql%3A//bob%3Ahunter2%40db/prod", "hunter2"),
+        ("postgresql%253A%252F%252Fbob%253Ahunter2%2540db", "hunter2"),
+        (f"https://{HEX}@o1.ingest.example.com/12", HEX),
+        (f"https://api.telegram.org/bot123456:AAF{BODY}/send", BODY),
+        (f"bot token 123456789:AAF{BODY}{BODY[:12]}", BODY),
+        (f"https://discord.com/api/webhooks/123456789012345678/{LONG}", LONG),
+        ("MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs", "ZnCjm1XVW7vRze4b7Cq4se7kKWs"),
+        (f"https://x.example.com/c?sv=2020&sig={LONG}%3D", LONG),
+        (f"https://s3.example.com/k?X-Amz-Signature={HEX}{HEX}", HEX),
+        (f"AccountName=a;AccountKey={LONG}==;EndpointSuffix=x", LONG),
+        (f"key{SHAPES['openai project']}", LONG),
+        (json.dumps({"type": "service_account", "private_key": PEM}), BODY),
     ],
 )
 def test_a_secret_is_known_by_what_stands_around_it(redactor: Redactor, text: str, secret: str) -> None:
     """URL passwords, authorization schemes and assignments in text are found (B43, B44)."""
     redacted(redactor, text, secret)
     redacted(redactor, {"$exception": "shop:Failed", "args": [text], "message": text}, secret)
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        (["mysql", "--password", "hunter2", "-h", "db"], ["mysql", "--password", "-h", "db"]),
+        (["curl", "-u", "bob:hunter2", "https://x"], ["curl", "-u", "https://x"]),
+        (["--api-key", "hunter2"], ["--api-key"]),
+    ],
+)
+def test_the_value_behind_an_option_is_a_secret(
+    redactor: Redactor, command: list[str], kept: list[str]
+) -> None:
+    """A command line as a list of arguments hides what one in a text hides (B43)."""
+    result = redacted(redactor, {"args": command}, "hunter2")
+    assert [part for part in result["args"] if "[redacted-" not in part] == kept
+    plain = {"args": ["docker", "run", "-u", "1000:1000", "--token-type", "bearer", "--token", "--verbose"]}
+    assert redactor.redact(plain) is plain
 
 
 @pytest.mark.parametrize(
@@ -227,6 +266,13 @@ def test_a_secret_is_known_by_what_stands_around_it(redactor: Redactor, text: st
         "100000000 and emacs-nox and https://auth.example.com/token and abc123",
         '{"usage": {"prompt_tokens": 12, "completion_tokens": 7}, "next_page_token": "CAUQAA17"}',
         "sk-learn-contributions-of-the-community",
+        "docker run -u 1000:1000 image, then sign-up for it",
+        "Use --token to pass a token, and --password to be asked for one.",
+        "SKU-000123, SK0123 and ACME-8Q~1; see https://example.com/robots.txt",
+        "https://git-user@example.com/repo and https://my-long-user-name-here@example.com",
+        "http%3A%2F%2Fexample.com%3A8080%2Fpath%3Fa%3Db%40c",
+        "MTA and NDA in ODEs. MTk4NjIyNDgzNDcxOTI1MjQ4 is no token",
+        "at 12:30:AA-13, /bot/status, sig=none, --keyboard qwertz12",
     ],
 )
 def test_what_is_no_secret_stays(redactor: Redactor, text: str) -> None:
@@ -253,6 +299,28 @@ def test_a_secret_of_the_environment_is_known_in_every_form(redactor: Redactor, 
         result = redacted(redactor, place(form), form[4:-4])
         assert b"w0rd" not in canonical(result)
     assert redactor.found["DB_PASSWORD"] == "environment"
+
+
+@pytest.mark.parametrize(
+    "before", [b"", b"\xff\xfe", "ab".encode("utf-16-le"), "ab".encode("utf-16-be"), b"\x01"]
+)
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_a_secret_of_the_environment_is_known_in_utf_16(
+    redactor: Redactor, before: bytes, order: str
+) -> None:
+    """Bytes from a system with wide characters show no secret, in either order; the rest stays (B43)."""
+    wide = DB_PASSWORD.encode(f"utf-16-{order}")
+    result = redacted(redactor, {"$bytes": b64(before + wide + b"\0;\0")})
+    content = base64.b64decode(result["$bytes"])
+    assert wide[1:-1] not in content
+    assert content.startswith(before)
+    assert content.endswith(b";\0")
+
+
+@pytest.mark.parametrize("digits", [DB_PASSWORD.encode().hex(), DB_PASSWORD.encode().hex().upper()])
+def test_a_secret_of_the_environment_is_known_in_hexadecimal(redactor: Redactor, digits: str) -> None:
+    """A dump in hexadecimal digits shows no secret either (B43)."""
+    redacted(redactor, f"bytes: 00{digits}ff", digits, digits[4:-4])
 
 
 def test_which_variables_of_the_environment_are_secret() -> None:

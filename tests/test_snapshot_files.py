@@ -120,6 +120,16 @@ def test_conflict_markers_are_refused_with_file_and_line(tmp_path: Path, marker:
     assert caught.value.line == number
 
 
+@pytest.mark.parametrize("knot", ["&a {b: *a}", "[&a [1], *a]"])
+def test_an_alias_is_refused_with_its_line(knot: str) -> None:
+    """It could tie a value into itself, or make a few lines stand for more than memory holds (B77)."""
+    text = text_of(step("handle#1", value="here"))
+    line = text.splitlines().index("    value: here") + 1
+    with pytest.raises(SnapshotDamaged) as caught:
+        _snapshot.from_text(text.replace("value: here", f"value: {knot}"), HERE)
+    assert caught.value.line == line
+
+
 @pytest.mark.parametrize("content", ["=======", "a\n=======\nb", "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> z\n"])
 def test_content_that_looks_like_a_conflict_is_content(content: str) -> None:
     """Only the structure of the file decides, never what an agent wrote (B53)."""

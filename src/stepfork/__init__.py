@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork._version import __version__
 
 if TYPE_CHECKING:
+    from stepfork._codec import register_type
     from stepfork._decorators import model, step, tool
     from stepfork._replay.block import replaying
     from stepfork._replay.conduct import areplay, replay
@@ -26,6 +27,7 @@ __all__ = [
     "configure",
     "fail",
     "model",
+    "register_type",
     "replay",
     "replaying",
     "run",
@@ -39,6 +41,7 @@ _HOME = {
     "configure": "_settings",
     "fail": "_run",
     "model": "_decorators",
+    "register_type": "_codec",
     "areplay": "_replay.conduct",
     "replay": "_replay.conduct",
     "replaying": "_replay.block",

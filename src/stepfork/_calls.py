@@ -29,8 +29,10 @@ Status: TypeAlias = Literal[
     "cut_off",  # replay only: cancelled because a sibling stopped
 ]
 
-Shape: TypeAlias = Literal["value", "awaitable", "stream", "astream"]
-"""How the outcome reaches the caller; ``awaitable``: a plain function returned something to await."""
+Shape: TypeAlias = Literal["value", "awaitable", "stream", "astream", "object", "aobject"]
+"""How the outcome reaches the caller; ``awaitable``: a plain function returned something to await;
+``object``, ``aobject``: a stream that is more than its chunks; what its attributes and methods gave are the
+calls ``.name`` and ``.name()`` below it."""
 
 
 class Outcome(msgspec.Struct, omit_defaults=True):
@@ -140,6 +142,8 @@ class Run(msgspec.Struct, omit_defaults=True, eq=False):
     incomplete: bool = False
     """stepfork itself failed while recording; some calls may be missing."""
     made_by: str = ""
+    parent: str | None = None
+    """The id of the run, in another process, that this one belongs to."""
     facts: list[str] = []
     """Id-like texts that are constants of the code: they came back identical in the proof."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from stepfork._calls import Shape
     from stepfork._spec import Spec
@@ -37,6 +37,14 @@ class Answer(Protocol):
 
     def items(self) -> Iterator[Any]:
         """Return the chunks of a stream; ``value`` then ends it."""
+
+    @property
+    def parts(self) -> Mapping[str, Sequence[Answer]]:
+        """What the attributes and methods of a stream that is an object gave, by name and in order."""
+
+    @property
+    def stop(self) -> Callable[[str], BaseException]:
+        """Makes, of a reason, what is raised where it has no answer."""
 
 
 class Frame(Protocol):
@@ -88,24 +96,30 @@ class Session(Protocol):
     def fail(self, reason: str, frame: Any) -> None:
         """The code says that this run is a failed one."""
 
+    def give_up(self, fault: Exception) -> None:
+        """Something went wrong in stepfork itself."""
+
     def forget(self) -> None:
         """In a child that was forked: leave everything to the parent."""
 
 
 _frame: ContextVar[Frame | None] = ContextVar("stepfork_frame", default=None)
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may open a run of its own in the middle
 _open: list[Session] = []
 
 REPLAYING = "STEPFORK_REPLAYING"
 """Set in the environment while a replay goes on, for the processes that the agent starts."""
 
+PARENT = "STEPFORK_PARENT"
+"""Set in the environment of a program that is started inside a recorded run: the id of that run."""
+
 child_of_replay = REPLAYING in os.environ
 """Whether this process was started by an agent that is being replayed: it must run no tool."""
 
 
-def nothing_is_open() -> bool:
-    """Whether a tool that is called here is a plain call, as almost all are where nothing is recorded."""
-    return not _open and _frame.get() is None and not child_of_replay
+busy: list[object] = ["child of a replay"] if child_of_replay else []
+"""Empty as long as every tool is a plain call: no session is open, and no replay ever was, whose frames
+might be left somewhere. One look, since almost all calls are of this kind where nothing is recorded."""
 
 
 def replay_is_open() -> bool:
@@ -121,8 +135,13 @@ def current_frame(*, may_open_run: bool = False) -> Frame | None:
     """
     frame = _frame.get()
     if frame is not None and frame.session.is_open:
-        return frame
+        return _root_of_job(frame) if may_open_run and _is_job(frame.session) else frame
     sessions = list(_open)
+    if len(sessions) > 1 or may_open_run:  # what this process does for another comes after all else
+        jobs = [session for session in sessions if _is_job(session)]
+        sessions = [session for session in sessions if session not in jobs]
+        if jobs and not sessions:
+            return _root_of_job(jobs[0].base) if may_open_run else jobs[0].base
     replays = [session for session in sessions if session.is_replay]
     # What is over is no context: a thread that it left behind may serve the next run, or the next replay;
     # what a replay left behind must not reach the world.
@@ -144,6 +163,21 @@ def current_frame(*, may_open_run: bool = False) -> Frame | None:
     return None
 
 
+def _is_job(session: Session) -> bool:
+    return hasattr(session, "parent_run")
+
+
+def _root_of_job(job: Any) -> Frame | None:
+    return job.root  # type: ignore[no-any-return]
+
+
+def parent_run() -> str | None:
+    """Return the id of the run, in another process, that what runs here belongs to."""
+    frame = _frame.get()
+    sessions = [*([] if frame is None else [frame.session]), *_open]
+    return next(filter(None, (getattr(session, "parent_run", None) for session in sessions)), None)
+
+
 class AmbiguousFrame:
     """Stands for the frame of a call that could belong to any of several replays."""
 
@@ -155,16 +189,21 @@ class AmbiguousFrame:
 @contextmanager
 def opened(session: Session) -> Iterator[None]:
     """Make ``session`` known to calls without a context while the block runs."""
+    from stepfork._processes import name_the_parent_in_processes
     from stepfork._threads import carry_frames_into_threads
 
     carry_frames_into_threads()
+    name_the_parent_in_processes()
     with _lock:
+        busy.append(session)
         _open.append(session)
     try:
         yield
     finally:
-        with _lock:
+        with _lock, suppress(ValueError):  # a child that was forked meanwhile has left it already
             _open.remove(session)
+            if not session.is_replay:
+                busy.remove(session)
 
 
 class running:  # noqa: N801 - reads as the statement it is
@@ -193,12 +232,25 @@ def leave(token: Any) -> None:
 def _leave_parent() -> None:
     """A forked child must not write into its parent's journal, nor take answers that its parent misses."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
+    frame = _frame.get()
+    recorded = None if frame is None or not frame.session.is_open else getattr(frame.session, "id", None)
     for session in list(_open):
         session.forget()
         if not session.is_replay:  # a replay that is over refuses whatever is still called
             _open.remove(session)
+            busy.remove(session)
+    if recorded is not None:
+        _belong_to(recorded)
+
+
+def _belong_to(run_id: str) -> None:
+    from stepfork._processes import belong_to
+
+    belong_to(run_id)
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_parent)
+if PARENT in os.environ and not child_of_replay:
+    _belong_to(os.environ[PARENT])

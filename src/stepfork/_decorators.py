@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import wrapt
 
-from stepfork._context import nothing_is_open, replay_is_open
-from stepfork._invoke import call_function, flavour_of
+from stepfork._context import replay_is_open
+from stepfork._invoke import wrapper_of
 from stepfork._spec import Options, Spec, as_names, as_tolerance, make_spec
 
 if TYPE_CHECKING:
@@ -50,15 +50,7 @@ class Decorated(wrapt.FunctionWrapper[..., Any]):
     __bound_function_wrapper__ = BoundDecorated
 
     def __init__(self, wrapped: Any, spec: Spec) -> None:
-        flavour = flavour_of(spec.function)
-        runs_at_once = flavour is call_function and spec.kind != "step"
-
-        def call(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-            if runs_at_once and nothing_is_open():
-                return wrapped(*args, **kwargs)
-            return flavour(spec if instance is None else spec.as_method, wrapped, args, kwargs)
-
-        super().__init__(wrapped, call)
+        super().__init__(wrapped, wrapper_of(spec))
         self._self_spec = spec
 
     def __reduce__(self) -> tuple[Any, ...] | str:

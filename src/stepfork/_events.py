@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMAT_VERSION = 1
+
+AnyAddress = TypeVar("AnyAddress", str, str | None)
 
 
 class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=True):
@@ -117,17 +119,37 @@ def with_values(event: Event, change: Callable[[Plain], Plain]) -> Event:
 def redacted(event: Event, redact: Callable[[Plain], Plain]) -> Event:
     """Return the event with all that came from the agent replaced by what ``redact`` makes of it.
 
-    Arguments are handed to it together: the name of a parameter may say that its value is a secret.
+    Arguments are handed to it together: the name of a parameter may say that its value is a secret. The
+    name of a run may come from the agent too, and stands in every address.
     """
     match event:
+        case RunStarted():
+            return structs.replace(event, name=redact(event.name))
         case CallStarted():
-            return structs.replace(event, input=redact(event.input))
-        case RunMarked():
-            return structs.replace(event, reason=redact(event.reason))
-        case RunEnded(failure=Failure() as failure):
-            return structs.replace(event, failure=structs.replace(failure, message=redact(failure.message)))
-        case _:
+            return structs.replace(event, call=_address(event.call, redact), input=redact(event.input))
+        case CallEnded():
+            event = structs.replace(
+                event, call=_address(event.call, redact), origin=_address(event.origin, redact)
+            )
             return with_values(event, redact)
+        case ItemYielded():
+            return structs.replace(event, call=_address(event.call, redact), value=redact(event.value))
+        case RunMarked():
+            return structs.replace(event, call=_address(event.call, redact), reason=redact(event.reason))
+        case RunEnded(failure=Failure() as failure):
+            failure = structs.replace(
+                failure, address=_address(failure.address, redact), message=redact(failure.message)
+            )
+            return structs.replace(event, failure=failure)
+        case _:
+            return event
+
+
+def _address(address: AnyAddress, redact: Callable[[Plain], Plain]) -> AnyAddress:
+    if not address:
+        return address
+    parts = (part.rpartition("#") for part in address.split("/"))
+    return "/".join(f"{redact(name)}#{number}" for name, _, number in parts)
 
 
 _encoder = msgspec.json.Encoder()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +27,32 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
 
+UNBEGUN_ENDING = ".new"
+"""Of the file of a run whose first line is not written yet."""
+
+
 class Journal:
     """An append-only file of events. Any OSError is the caller's to handle."""
 
-    def __init__(self, path: Path, blob_bytes: int) -> None:
+    def __init__(self, path: Path, blob_bytes: int, most: int = sys.maxsize) -> None:
         self.path = path
         self.blob_bytes = blob_bytes
+        self._most = self._left = most
+        """Bytes that it may take, its blobs included."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor: int | None = os.open(path, flags, 0o600)
-        self._file = _identity(self._descriptor)
         self._lock = threading.RLock()
-        if fcntl is not None:
-            # On a file system without locks the run looks killed while it goes.
-            with contextlib.suppress(OSError):
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        # Under its own name only with its first line: a process that is killed before leaves no empty run.
+        self._file_now = path.with_suffix(UNBEGUN_ENDING)
+        self._descriptor: int | None = os.open(self._file_now, flags, 0o600)
+        try:
+            self._file = _identity(self._descriptor)
+            _hold(self._descriptor)
+        except BaseException:
+            os.close(self._descriptor)
+            self._file_now.unlink()
+            raise
 
     def write(self, line: bytes) -> None:
         """Append one line with one write; nothing after the end, or after a line that was torn."""
@@ -47,10 +61,17 @@ class Journal:
             if descriptor is None:
                 return
             written = os.write(descriptor, line)
+            self._left -= written
             if written != len(line):
                 # Anything after a torn line would be damage; a torn last line is a run that was cut short.
                 self.close()
                 raise OSError(f"wrote {written} of {len(line)} bytes to {self.path}")
+            if self._file_now is not self.path:
+                self._file_now.rename(self.path)
+                self._file_now = self.path
+            if self._left < 0:
+                self._left = sys.maxsize  # how the run was given up is still to be written
+                raise OSError(f"it weighs more than the {self._most} bytes that all runs may (max_bytes)")
 
     def append(self, event: Event) -> None:
         """Append one event."""
@@ -58,11 +79,14 @@ class Journal:
 
     def outsource(self, plain: Plain) -> Plain:
         """Return the value, or a reference to a blob that now holds it where it is large."""
-        return store_blob(blobs_dir(self.path), plain, self.blob_bytes)
+        found = store_blob(blobs_dir(self.path), plain, self.blob_bytes)
+        if found is not plain:
+            self._left -= found["bytes"]
+        return found
 
     def discard(self) -> None:
         """Remove the file of a run that came to nothing."""
-        self.path.unlink()
+        self._file_now.unlink()
 
     def close(self) -> None:
         """Close the file; the run no longer counts as going on."""
@@ -77,6 +101,13 @@ class Journal:
             self._descriptor = None
             raise OSError(f"the agent closed the descriptor of {self.path}")
         return self._descriptor
+
+
+def _hold(descriptor: int) -> None:
+    """Lock the file while it is open; on a file system without locks a run looks killed while it goes."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:

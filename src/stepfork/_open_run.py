@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-from pathlib import Path
+import sys
 from typing import TYPE_CHECKING, Any
 
 from stepfork import _context
-from stepfork._calls import Entry
+from stepfork._ending import Ending, limits_of
+from stepfork._home import entry_of, home_of
 from stepfork._journal import Journal
+from stepfork._memory_journal import RescuedJournal, warn_in_memory
+from stepfork._paths import ensure_private_dir, runs_dir
 from stepfork._record import Recorder
 from stepfork._redact import Redactor
+from stepfork._retention import keeper_of
+from stepfork._settings import settings as settings_of
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
+    from stepfork._calls import Entry
     from stepfork._record import RecordedFrame
     from stepfork._settings import Settings
     from stepfork._spec import Spec
@@ -25,70 +31,105 @@ if TYPE_CHECKING:
 
 def recording_is_on(settings: Settings) -> bool:
     """Off by setting; under pytest off unless the plug-in switched it on."""
-    if "PYTEST_VERSION" in os.environ and not settings.record_under_pytest:
+    if not settings.record:
         return False
-    return settings.record
+    return settings.record_under_pytest or "PYTEST_VERSION" not in os.environ
 
 
 def open_root(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> RecordedFrame | None:
     """Open the run of an outermost step; None where recording is off or cannot be set up."""
-    return open_run(spec, lambda: spec.bind(args, kwargs), entry=lambda: _entry_of(spec))
+    return open_run(
+        spec,
+        lambda: spec.bind(args, kwargs),
+        file=lambda: spec.file,
+        entry=lambda: entry_of(spec.function),
+    )
 
 
 def open_run(
     spec: Spec,
     arguments: Callable[[], Mapping[str, Any]],
     *,
-    source: Callable[[], Path | None] | None = None,
+    file: Callable[[], str | None],
     entry: Callable[[], Entry | None] = lambda: None,
     path: Path | None = None,
 ) -> RecordedFrame | None:
-    """Return the frame of a new run's root; None where recording is off or cannot be set up."""
+    """Return the frame of a new run's root; None where recording is off or cannot be set up.
+
+    ``file`` tells where its code stands; with ``path`` the run is recorded there in any case.
+    """
     if _context.child_of_replay:  # what it calls is refused: there is nothing to record
         return None
     recorder = None
     try:
-        code = source() if source else _source_of(spec.function)
-        recorder = _open_recorder(spec.name, code, entry, path)
+        root = home_of(file()).root
+        settings = settings_of(root, is_fresh=False)
+        if path is None and not recording_is_on(settings):
+            return None
+        recorder = _open_recorder(spec.name, root, settings, entry, path)
         if recorder is None:
             return None
         recorder.start()
-        root = recorder.begin(spec, recorder.base, arguments())
-        recorder.join_calls_without_context(root)
+        frame = recorder.begin(spec, recorder.base, arguments())
+        recorder.join_calls_without_context(frame)
     except Exception as fault:
         if recorder is not None:
             recorder.abandon(fault)
         else:
             warn_once(f"stepfork cannot record here: {type(fault).__name__}: {fault}")
         return None
-    return root
+    return frame
 
 
 def _open_recorder(
-    name: str, source: Path | None, entry: Callable[[], Entry | None], path: Path | None
+    name: str, root: Path, settings: Settings, entry: Callable[[], Entry | None], path: Path | None
 ) -> Recorder | None:
-    from stepfork._paths import ensure_private_dir, project_root, runs_dir
-    from stepfork._settings import settings as settings_of
-
-    root = project_root(source.parent if source else Path.cwd())
-    settings = settings_of(root)
-    if path is None and not recording_is_on(settings):
-        return None
     run_id = secrets.token_hex(5)
+    keeper = None
     if path is None:
-        folder = runs_dir(root, settings)
-        ensure_private_dir(folder)
-        path = folder / f"{run_id}.jsonl"
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return Recorder(
-        run_id,
-        name,
-        journal=Journal(path, settings.blob_bytes),
-        redactor=make_redactor(settings),
-        entry=entry(),
-        on_failed=settings.on_failed,
-    )
+        keeper = keeper_of(runs_dir(root, settings))
+        if not keeper.has_room(limits_of(settings)):
+            return None
+        path = keeper.folder / f"{run_id}.jsonl"
+    # The journal comes last: what goes wrong before leaves no empty file.
+    redactor, where = make_redactor(settings), entry()
+    journal = _open_journal(path, settings, is_ours=keeper is not None)
+    if journal is None:
+        return None
+    try:
+        ending = Ending(run_id, name, journal, settings, keeper)
+        return Recorder(run_id, name, journal=journal, redactor=redactor, entry=where, when_over=ending)
+    except Exception:
+        journal.close()
+        journal.discard()
+        raise
+
+
+def _open_journal(path: Path, settings: Settings, *, is_ours: bool) -> Journal | RescuedJournal | None:
+    """Return a new journal; None where none can be written and nobody takes it from memory."""
+    try:
+        journal = _on_disk(path, settings, is_ours=is_ours)
+    except OSError as fault:
+        if settings.on_failed is None:
+            # Not its whole text: the file has another name in each run, and once is enough.
+            warn_once(f"stepfork cannot record in {path.parent}: {fault.strerror or fault}")
+            return None
+        warn_in_memory(path.parent, fault)
+        return RescuedJournal(path, None)
+    return journal if settings.on_failed is None else RescuedJournal(path, journal)
+
+
+def _on_disk(path: Path, settings: Settings, *, is_ours: bool) -> Journal:
+    most = settings.max_bytes if is_ours else sys.maxsize
+    try:
+        return Journal(path, settings.blob_bytes, most)
+    except FileNotFoundError:
+        # The first run, or somebody removed the folder.
+        if is_ours:
+            ensure_private_dir(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return Journal(path, settings.blob_bytes, most)
 
 
 def make_redactor(settings: Settings) -> Redactor:
@@ -99,45 +140,3 @@ def make_redactor(settings: Settings) -> Redactor:
         patterns=settings.redact_patterns,
         custom=settings.redactor,
     )
-
-
-_INSIDE = ("__wrapped__", "func", "__func__")
-"""Where decorators, partials and bound methods keep what they stand for."""
-
-_LAYERS = 50
-"""How deep that may go; an object that answers to every name goes on for ever."""
-
-
-def _source_of(function: Any) -> Path | None:
-    code = getattr(_innermost(function), "__code__", None)
-    if code is None:
-        return None
-    path = Path(code.co_filename)
-    return path if path.exists() else None
-
-
-def _innermost(function: Any) -> Any:
-    for _ in range(_LAYERS):
-        inner = next((getattr(function, name, None) for name in _INSIDE if hasattr(function, name)), None)
-        if inner is None:
-            break
-        function = inner
-    return function
-
-
-def _entry_of(spec: Spec) -> Entry | None:
-    function = _innermost(spec.function)
-    module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if not module or not qualname:
-        return None
-    source = _source_of(function)
-    return Entry(module, qualname, _relative_to_root(source) if source else "")
-
-
-def _relative_to_root(source: Path) -> str:
-    from stepfork._paths import project_root
-
-    resolved = source.resolve()
-    with contextlib.suppress(ValueError):
-        return resolved.relative_to(project_root(resolved.parent)).as_posix()
-    return resolved.name

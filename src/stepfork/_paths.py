@@ -7,6 +7,7 @@ Names are portable: they can be checked out on Windows and on file systems that 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from stepfork._settings import Settings
 
 _MARKERS = ("pyproject.toml", ".git")
-_RUNS = "runs"
+RUNS = "runs"
+"""The folder of the journals, in the one that the settings name."""
+
 _TESTS = ("tests", "test")
 _LONGEST = 100
 """Characters of a file name, its ending included."""
@@ -34,10 +37,11 @@ _RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)[0-9]", re.IGNORECASE)
 
 def project_root(start: Path) -> Path:
     """Return the nearest folder from ``start`` up with pyproject.toml or .git, else the working directory."""
-    return _marked(start) or Path.cwd()
+    return marked_root(start) or Path.cwd()
 
 
-def _marked(start: Path) -> Path | None:
+def marked_root(start: Path) -> Path | None:
+    """Return the nearest folder from ``start`` up with pyproject.toml or .git."""
     absolute = Path(os.path.abspath(start))  # noqa: PTH100  # resolve() would leave a symlinked project
     for folder in (absolute, *absolute.parents):
         if any((folder / marker).exists() for marker in _MARKERS):
@@ -52,7 +56,12 @@ def _above_tests(folder: Path) -> Path:
 
 def runs_dir(root: Path, settings: Settings) -> Path:
     """Return the folder of the journals of the project at ``root``."""
-    return root / settings.dir / _RUNS
+    return _joined(root, settings.dir)
+
+
+@functools.lru_cache(maxsize=100)
+def _joined(root: Path, folder: Path) -> Path:
+    return root / folder / RUNS
 
 
 def snapshot_path(test_file: Path, nodename: str, index: int = 0) -> Path:
@@ -68,7 +77,7 @@ def snapshot_path(test_file: Path, nodename: str, index: int = 0) -> Path:
         UnsafeName: a link in the snapshot folder leads out of the project.
     """
     test_file = Path(os.path.abspath(test_file))  # noqa: PTH100
-    root = _marked(test_file.parent) or _above_tests(test_file.parent)
+    root = marked_root(test_file.parent) or _above_tests(test_file.parent)
     module = test_file.with_suffix("") if test_file.suffix == ".py" else test_file
     number = f".{index + 1}" if index else ""
     name = safe_name(nodename, longest=_LONGEST - len(number) - len(".yaml"))
@@ -143,11 +152,13 @@ def ensure_private_dir(path: Path) -> None:
     The ``.gitignore`` stands in the folder that holds ``runs/``. A folder that already holds
     something is left as it is: it may be anybody's.
     """
-    base = path.parent if path.name == _RUNS else path
+    base = path.parent if path.name == RUNS else path
     _make_private(base)
     if not any(base.iterdir()):
-        with contextlib.suppress(FileExistsError), (base / ".gitignore").open("x", encoding="utf-8") as file:
-            file.write("*\n")
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(base / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(b"*\n")
     _make_private(path)
 
 

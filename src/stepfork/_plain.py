@@ -23,24 +23,32 @@ _LISTS: Final = SEQUENCE_TAGS | {"$dict", "$timedelta", "$complex", "$shared"}
 _TEXTS: Final = TEXT_TAGS | _CLASS_TAGS | {"$int", "$float", "$bytes", "$bytearray"}
 
 
+_DEEPEST: Final = 400
+"""What the codec writes is never as deep: what is deeper stands in the table of ``$shared``."""
+
+
 def damage(plain: Plain) -> str | None:
     """Say what is wrong with a value that nobody can have written so; None: it has the form of one.
 
     What is inside a text is not looked at: a secret in it may have been replaced.
     """
-    waiting = [plain]
-    while waiting:
-        value = waiting.pop()
-        parts = value
-        if type(value) is dict:
-            name = tag(value)
-            if name is not None and not _has_form(name, value):
-                return f"a malformed {name}"
-            parts = value.values()
-        elif type(value) is not list:
-            continue
-        waiting += [part for part in parts if type(part) is dict or type(part) is list]
-    return None
+    level = [plain]
+    for _ in range(_DEEPEST):
+        deeper: list[Plain] = []
+        for value in level:
+            parts = value
+            if type(value) is dict:
+                name = tag(value)
+                if name is not None and not _has_form(name, value):
+                    return f"a malformed {name}"
+                parts = value.values()
+            elif type(value) is not list:
+                continue
+            deeper += [part for part in parts if type(part) is dict or type(part) is list]
+        if not deeper:
+            return None
+        level = deeper
+    return f"values that are nested more than {_DEEPEST} deep"
 
 
 def _has_form(name: str, plain: dict[str, Plain]) -> bool:

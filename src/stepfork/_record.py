@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from stepfork import _context
 from stepfork._calls import Entry, Failure, Plain, child_address
 from stepfork._codec import encode, encode_exception, type_name
-from stepfork._codec.exceptions import message_of
+from stepfork._codec.messages import message_of
 from stepfork._control_flow import is_control_flow
 from stepfork._events import (
     FORMAT_VERSION,
@@ -30,20 +30,21 @@ from stepfork._events import (
     RunStarted,
     encode_line,
     redacted,
-    with_values,
 )
-from stepfork._mutation.watch import changes_of, may_change
+from stepfork._mutation.watch import Watch, changes_of, watch
+from stepfork._repeats import SHORT_LINE, Shortener
 from stepfork._version import __version__
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from stepfork._calls import Shape, Status
     from stepfork._codec import Encoded
+    from stepfork._ending import Ending
     from stepfork._journal import Journal
-    from stepfork._redact import Redactor
+    from stepfork._memory_journal import RescuedJournal
+    from stepfork._redact import Redactor, Stream
     from stepfork._spec import Spec
 
 P = ParamSpec("P")
@@ -70,7 +71,7 @@ def _harmless(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
 class RecordedFrame:
     """One call that executes and is recorded."""
 
-    __slots__ = ("address", "answer", "before", "is_ended", "live", "numbers", "session", "spec")
+    __slots__ = ("address", "answer", "is_ended", "numbers", "session", "spec", "stream", "watches")
 
     def __init__(self, session: Recorder, spec: Spec | None, address: str) -> None:
         self.session = session
@@ -79,8 +80,8 @@ class RecordedFrame:
         self.answer: None = None
         self.is_ended = False
         self.numbers: dict[str, count[int]] = {}
-        self.live: dict[str, Any] = {}
-        self.before: dict[str, bytes] = {}
+        self.watches: dict[str, Watch] = {}
+        self.stream: Stream | None = None
 
     def item(self, value: object) -> None:
         """Record one chunk."""
@@ -115,10 +116,10 @@ class Recorder:
         run_id: str,
         name: str,
         *,
-        journal: Journal,
+        journal: Journal | RescuedJournal,
         redactor: Redactor,
         entry: Entry | None = None,
-        on_failed: Callable[[Path], object] | None = None,
+        when_over: Ending,
     ) -> None:
         self.id = run_id
         self.name = name
@@ -128,21 +129,30 @@ class Recorder:
         self.broken = False
         self.base = RecordedFrame(self, None, "")
         self._entry = entry
-        self._on_failed = on_failed
+        self._when_over = when_over
         self._lock = threading.RLock()  # a signal handler may call a tool in the middle
         self._clock = time.perf_counter()
         self._opened = contextlib.ExitStack()
         self._failure: Failure | None = None
         self._header = b""
         self._has_begun = False
+        self._short_line = min(SHORT_LINE, journal.blob_bytes)
+        self._shortener = Shortener(journal.outsource)
 
     def start(self) -> None:
         """Set the clock, and keep the header for the first line."""
         self._clock = time.perf_counter()
         header = RunStarted(
-            FORMAT_VERSION, self.id, self.name, __version__, round(time.time(), 3), os.getpid(), self._entry
+            FORMAT_VERSION,
+            self.id,
+            self.name,
+            __version__,
+            round(time.time(), 3),
+            os.getpid(),
+            self._entry,
+            _context.parent_run(),
         )
-        self._header = encode_line(header)
+        self._header = self._redacted_line(header)
 
     def join_calls_without_context(self, root: RecordedFrame) -> None:
         """From now on calls without a context stand below the root."""
@@ -161,15 +171,14 @@ class Recorder:
         plain: dict[str, Plain] = {}
         lossy = False
         for name, value in arguments.items():
-            encoded = encode(value)
-            plain[name] = encoded.plain
-            lossy |= encoded.lossy
-        live, before = may_change(spec, arguments, plain)
+            plain[name], is_lossy = encode(value)
+            lossy = lossy or is_lossy
+        watches = watch(spec, arguments, plain)
         repeats = spec.options.repeats
         with self._lock:
             number = next(parent.numbers.setdefault(spec.name, count(1)))  # at once, for signal handlers
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
-            frame.live, frame.before = live, before
+            frame.watches = watches
             self._write(CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats))
         return frame
 
@@ -177,7 +186,8 @@ class Recorder:
     def item(self, frame: RecordedFrame, value: object) -> None:
         """Write one chunk of a stream."""
         encoded = encode(value)
-        self._write(ItemYielded(frame.address, encoded.plain, encoded.lossy))
+        frame.stream = frame.stream or self.redactor.stream()
+        self._write(ItemYielded(frame.address, frame.stream.item(encoded.plain), encoded.lossy))
 
     @_harmless
     def returned(self, frame: RecordedFrame, value: object, shape: Shape) -> None:
@@ -194,7 +204,7 @@ class Recorder:
     def _end(
         self, frame: RecordedFrame, status: Status, encoded: Encoded, shape: Shape, origin: str | None = None
     ) -> None:
-        changes = changes_of(frame)
+        changes = changes_of(frame.watches)
         self._write(
             CallEnded(
                 frame.address, status, encoded.plain, shape, origin, changes, self._now(), encoded.lossy
@@ -223,18 +233,12 @@ class Recorder:
         """Write how the run ended and let go of the file."""
         self._close(frame, error)
         self.is_open = False
-        self._opened.close()
-        self._let_go()
-        if self._failure is not None and not self.broken:
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        """Tell whoever takes failed runs out of here; what goes wrong there is not the agent's."""
-        if self._on_failed is not None:
-            try:
-                self._on_failed(self.journal.path)
-            except Exception as fault:
-                warn_once(f"stepfork: on_failed raised {type(fault).__name__}: {fault}")
+        try:
+            self._opened.close()
+            self._let_go()
+            self._when_over(self._failure, incomplete=self.broken)
+        except Exception as fault:
+            warn_once(f"stepfork could not end this run: {type(fault).__name__}: {fault}")
 
     @_harmless
     def _close(self, frame: RecordedFrame, error: BaseException | None) -> None:
@@ -286,12 +290,19 @@ class Recorder:
 
     def _write(self, event: Event) -> None:
         """Write an event, redacted where its bytes may hold a secret, large values beside the journal."""
+        line = self._redacted_line(event)
+        if len(line) <= self._short_line:
+            self._append(line)
+            return
+        with self._lock:  # what a line refers to is to stand before it
+            self._append(self._shortener.shortened(line))
+            self._shortener.keep()
+
+    def _redacted_line(self, event: Event) -> bytes:
         line = encode_line(event)
-        if self.redactor.scan(line):
-            event = redacted(event, self.redactor.redact)
-            line = encode_line(event)
-        if len(line) > self.journal.blob_bytes:
-            line = encode_line(with_values(event, self.journal.outsource))
+        return encode_line(redacted(event, self.redactor.redact)) if self.redactor.scan(line) else line
+
+    def _append(self, line: bytes) -> None:
         # The header waits for the first call, so that there is no journal without one.
         header, self._header = self._header, b""
         self.journal.write(header + line)

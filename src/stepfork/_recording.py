@@ -21,9 +21,10 @@ from stepfork._events import (
     RunStarted,
     decode_line,
 )
-from stepfork._journal import in_place, is_going_on
+from stepfork._journal import is_going_on
 from stepfork._paths import blobs_dir
 from stepfork._plain import damage, tag
+from stepfork._repeats import Expander
 from stepfork.errors import RecordingDamaged, RecordingMissing, RecordingTooNew
 
 if TYPE_CHECKING:
@@ -117,7 +118,14 @@ class _CallReader:
     calls: dict[str, Call] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self._expander = Expander(blobs_dir(self.path))
+
     def read(self, position: int, event: Event) -> None:
+        try:
+            event = self._expander.whole(event)
+        except (OSError, ValueError, RecursionError) as error:
+            raise _damaged(self.path, position, f"a value in it cannot be read: {error}") from None
         match event:
             case CallStarted():
                 self._start(position, event)
@@ -125,7 +133,7 @@ class _CallReader:
                 call = self._open_call(position, event.call)
                 if call.outcome.items is None:
                     call.outcome.items = []
-                call.outcome.items.append(self._load(position, event.value))
+                call.outcome.items.append(self._sound(position, event.value))
                 call.lossy |= event.lossy
             case CallEnded():
                 self._end(position, event)
@@ -145,7 +153,7 @@ class _CallReader:
             kind=event.kind,
             name=name,
             address=event.call,
-            input={key: self._load(position, value) for key, value in event.input.items()},
+            input={key: self._sound(position, value) for key, value in event.input.items()},
             outcome=Outcome("unfinished"),
             seconds=event.at,
             span=(position, position),
@@ -157,7 +165,7 @@ class _CallReader:
     def _end(self, position: int, event: CallEnded) -> None:
         call = self._open_call(position, event.call)
         self.open.discard(event.call)
-        value = self._load(position, event.value)
+        value = self._sound(position, event.value)
         if event.status in ("raised", "suspended") and tag(value) not in ("$exception", "$shared"):
             raise _damaged(self.path, position, f"{event.call} raised something that is no exception")
         call.outcome = Outcome(
@@ -168,7 +176,7 @@ class _CallReader:
             else call.outcome.items or [],
             shape=event.shape,
             origin=event.origin,
-            changes=self._load(position, event.changes),
+            changes=self._sound(position, event.changes),
         )
         call.seconds = event.at - call.seconds
         call.span = (call.span[0], position)
@@ -179,11 +187,7 @@ class _CallReader:
             raise _damaged(self.path, position, f"{address} is not under way here")
         return self.calls[address]
 
-    def _load(self, position: int, value: Plain) -> Plain:
-        try:
-            value = in_place(blobs_dir(self.path), value)
-        except (OSError, ValueError, RecursionError) as error:
-            raise _damaged(self.path, position, f"its blob cannot be read: {error}") from None
+    def _sound(self, position: int, value: Plain) -> Plain:
         if why := damage(value):
             raise _damaged(self.path, position, f"it holds {why}")
         return value
@@ -244,6 +248,7 @@ class _RunReader:
             ended=self.ended is not None,
             incomplete=self.ended is not None and self.ended.incomplete,
             made_by=self.header.made_by,
+            parent=self.header.parent,
             facts=self.facts,
         )
 

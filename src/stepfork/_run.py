@@ -8,6 +8,7 @@ from typing import Any, final
 
 from stepfork._context import Frame, _frame, current_frame, leave
 from stepfork._spec import Options, Spec, address_part
+from stepfork._warn import warn_once
 
 
 @final
@@ -55,15 +56,13 @@ class run:  # noqa: N801 - used as a statement: ``with stepfork.run("refund"):``
         parent = current_frame(may_open_run=True)
         if parent is not None:
             return parent.session.enter(self._spec, parent, (), self._inputs)
-        from stepfork._open_run import open_run
-
-        caller = Path(sys._getframe(2).f_code.co_filename)
-        return open_run(
-            self._spec,
-            lambda: self._inputs,
-            source=lambda: caller if caller.exists() else None,
-            path=self._path,
-        )
+        try:
+            from stepfork._open_run import open_run
+        except Exception as fault:  # without a free descriptor nothing can be loaded
+            warn_once(f"stepfork cannot record here: {type(fault).__name__}: {fault}")
+            return None
+        caller = sys._getframe(2).f_code.co_filename
+        return open_run(self._spec, lambda: self._inputs, file=lambda: caller, path=self._path)
 
 
 def _by_hand(**inputs: Any) -> None:

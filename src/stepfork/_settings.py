@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -108,10 +109,18 @@ class Settings:
     on_failed: Callable[..., object] | None = _setting(
         kinds.CALLABLE,
         None,
-        "Called with the path of each failed run, when it has ended.",
+        "Called with the path of each failed run, when it has ended; with its bytes where it could not be "
+        "written.",
         example=print,
         in_env=False,
         in_pyproject=False,
+    )
+    sample: float = _setting(
+        kinds.SHARE, 1.0, "The share of the runs that passed which is kept.", example=0.1
+    )
+    max_age: float = _setting(kinds.DAYS, 14.0, "Days after which a run is removed.", example=30.0)
+    max_bytes: int = _setting(
+        kinds.BYTES, 2**30, "What all kept runs together may weigh.", example=50_000_000
     )
     moved: dict[str, str] = _setting(
         kinds.NAME_TABLE,
@@ -135,6 +144,9 @@ class Options(TypedDict, total=False):
     timeout: float | None
     blob_bytes: int | None
     on_failed: Callable[..., object] | None
+    sample: float | None
+    max_age: float | None
+    max_bytes: int | None
     moved: Mapping[str, str] | None
 
 
@@ -153,7 +165,21 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_ENV = {setting.env: setting for setting in SETTINGS if setting.env}
 
 _configured: dict[str, Any] = {}
-_cache: dict[Path, tuple[object, Settings]] = {}
+_RAW_NAMES = tuple(map(os.environ.encodekey, _BY_ENV))
+
+_LOOK_AGAIN = 1.0
+
+
+class _Cached(NamedTuple):
+    """Settings, and what they were read from."""
+
+    stamp: tuple[int, int] | None
+    around: tuple[object, ...]
+    until: float
+    settings: Settings
+
+
+_cache: dict[Path, _Cached] = {}
 
 
 def configure(**options: Unpack[Options]) -> None:
@@ -175,28 +201,41 @@ def configure(**options: Unpack[Options]) -> None:
     _configured = merged
 
 
-def settings(root: Path | None = None) -> Settings:
+def settings(root: Path | None = None, *, is_fresh: bool = True) -> Settings:
     """Return what holds for the project at ``root``, by default the one around the working directory.
 
-    Reads pyproject.toml again only when it has changed.
+    Reads pyproject.toml again only when it has changed; whether it has is looked at each time, or,
+    where what was true a moment ago will do, once a second.
 
     Raises:
         OptionError: a setting in pyproject.toml or in the environment does not exist or does not fit.
     """
     root = project_root(Path.cwd()) if root is None else root
-    file = root / "pyproject.toml"
-    state = (_stamp(file), tuple(map(os.environ.get, _BY_ENV)), _configured)
+    now = time.monotonic()
+    around = (_variables(), _configured)
     cached = _cache.get(root)
-    if cached is not None and cached[0] == state:
-        return cached[1]
-    found = Settings(**(_from_pyproject(file) | _from_environ(os.environ) | _configured))
-    _cache[root] = (state, found)
+    if cached is not None and cached.around == around:
+        if not is_fresh and now < cached.until:
+            return cached.settings
+        if cached.stamp == _stamp(root):
+            _cache[root] = cached._replace(until=now + _LOOK_AGAIN)
+            return cached.settings
+    stamp = _stamp(root)
+    found = Settings(**(_from_pyproject(root / "pyproject.toml") | _from_environ(os.environ) | _configured))
+    _cache[root] = _Cached(stamp, around, now + _LOOK_AGAIN, found)
     return found
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
+def _variables() -> tuple[object, ...]:
+    """Return what the environment says, as it stands there."""
+    # os.environ decodes with each question: for 15 variables that is more than all else here.
+    raw: Mapping[Any, Any] | None = getattr(os.environ, "_data", None)
+    return tuple(map(raw.get, _RAW_NAMES)) if raw is not None else tuple(map(os.environ.get, _BY_ENV))
+
+
+def _stamp(root: Path) -> tuple[int, int] | None:
     try:
-        status = file.stat()
+        status = (root / "pyproject.toml").stat()
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size

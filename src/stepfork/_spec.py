@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stepfork._binding import binder
 from stepfork.errors import DecorationError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from stepfork._binding import Binder
     from stepfork._calls import Kind, Plain
     from stepfork._compare.rules import Rule
 
@@ -52,6 +54,13 @@ class Spec:
     def as_method(self) -> Spec:
         """The same for calls through an instance or a class."""
         return dataclasses.replace(self, is_bound=True)
+
+    @functools.cached_property
+    def file(self) -> str | None:
+        """The file that the function was written in."""
+        from stepfork._home import file_of
+
+        return file_of(self.function)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature | None:
@@ -100,23 +109,22 @@ class Spec:
 
         return collect_hint_classes(self.function)
 
+    @functools.cached_property
+    def _binder(self) -> Binder | None:
+        return None if self.signature is None else binder(self.signature, self._unrecorded)
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by parameter name, defaults included, ``ignore`` left out.
 
         A call that does not fit the signature is kept as it was spelled: the function itself will
         raise its own TypeError.
         """
-        if self.signature is None:
+        if self._binder is None:
             return _spelled(args, kwargs)
         try:
-            bound = self.signature.bind(*args, **kwargs)
+            return self._binder(args, kwargs)
         except TypeError:
             return _spelled(args, kwargs)
-        bound.apply_defaults()
-        arguments = bound.arguments
-        for parameter in self._unrecorded:
-            arguments.pop(parameter, None)
-        return arguments
 
 
 def _spelled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +161,7 @@ def _name_of(function: Any) -> str:
 
 def address_part(name: str) -> str:
     """Return the name with the characters that an address is made of written as in a URL."""
-    return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23").replace("\n", "%0A")
+    return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23").replace("\n", "%0A") or "unnamed"
 
 
 def _check_parameters(spec: Spec) -> None:

@@ -20,7 +20,8 @@ StepforkError
 ├── EntryNotFound        SF402  the root function cannot be imported by a test
 ├── CriterionMet         SF403  the recorded run already meets the criterion
 ├── RunNotFound          SF404  no run has this id, or several have
-└── FailingRun           SF405  what was asked for does not go with how this run ended
+├── FailingRun           SF405  what was asked for does not go with how this run ended
+└── NotRedacted          SF406  a secret stands where it cannot be replaced
 
 ``StillFailing`` is no StepforkError: it is the AssertionError of a test whose recorded failure shows again.
 
@@ -42,6 +43,7 @@ __all__ = [
     "DecorationError",
     "EntryNotFound",
     "FailingRun",
+    "NotRedacted",
     "NotReproduced",
     "OptionError",
     "RecordingDamaged",
@@ -237,6 +239,12 @@ class FailingRun(StepforkError, ValueError):
     """What was asked for does not go with how this run ended."""
 
     code = "SF405"
+
+
+class NotRedacted(StepforkError):
+    """A secret, or personal data that was to be replaced, stands where it cannot be."""
+
+    code = "SF406"
 
 
 class ReplayStopped(BaseException):

@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--stepfork-save-failed",
         action="store_true",
-        help="record decorated agents, and keep the runs that fail",
+        help="record decorated agents, and keep the runs of the tests that fail",
     )
 
 
@@ -56,7 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--stepfork-extend") is not None and in_ci():
         raise pytest.UsageError("--stepfork-extend makes live calls: not where CI is set")
     if config.getoption("--stepfork-save-failed"):
+        from stepfork._pytest.save_failed import SavesFailed
+
         os.environ["STEPFORK_RECORD_UNDER_PYTEST"] = "on"
+        config.pluginmanager.register(SavesFailed(), "stepfork-save-failed")
     config.pluginmanager.register(_Summary(config), "stepfork-summary")
 
 

@@ -151,9 +151,9 @@ class Aliases:
     def _is_now(self, number: float) -> bool:
         if self._clock is None:
             return False
-        seconds = number / 1000 if number >= _EPOCH_MS_FROM else number
+        unit = 1000 if number >= _EPOCH_MS_FROM else 1  # an integer may be too large to be divided
         began, ended = self._clock
-        return began - _CLOCK_SLACK <= seconds <= min(ended, time.time()) + _CLOCK_SLACK
+        return (began - _CLOCK_SLACK) * unit <= number <= (min(ended, time.time()) + _CLOCK_SLACK) * unit
 
 
 def pair(recorded: Plain, now: Plain) -> dict[str, str]:

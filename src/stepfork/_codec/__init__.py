@@ -14,6 +14,7 @@ from stepfork._codec import registry as _codec_registry
 from stepfork._codec.exceptions import bare_exception
 from stepfork._codec.fast import is_plain
 from stepfork._codec.reading import read
+from stepfork._codec.standard import register_all
 from stepfork._codec.standin import Opaque, opaque
 from stepfork._codec.types import Classes, collect_hint_classes, type_name
 from stepfork._codec.writing import write
@@ -34,11 +35,13 @@ __all__ = [
     "decode_exception",
     "encode",
     "encode_exception",
-    "register",
+    "register_type",
     "type_name",
 ]
 
 T = TypeVar("T")
+
+register_all()
 
 _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
@@ -131,10 +134,11 @@ def decode_exception(
     return exc
 
 
-def register(cls: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:
+def register_type(cls: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:
     """Have instances of exactly this class recorded as ``encode(value)`` and read by ``decode``.
 
     ``encode`` returns anything that can itself be recorded; ``decode`` is given that back, equal and
-    of the same types. Where ``encode`` raises, a placeholder is recorded.
+    of the same types. Where ``encode`` raises, a placeholder is recorded. A derived class is registered
+    by a call of its own, else it is recorded by its attributes. The last registration counts.
     """
     _codec_registry.register(cls, encode, decode)

@@ -80,7 +80,8 @@ def escape_key(key: object) -> str:
     """
     if type(key) is not str:
         raise ValueError(f"a key of type {type(key).__name__}")
-    key.encode()  # raises UnicodeEncodeError, a ValueError, for a lone surrogate
+    if not key.isascii():
+        key.encode()  # raises UnicodeEncodeError, a ValueError, for a lone surrogate
     return "$" + key if key.startswith("$") else key
 
 

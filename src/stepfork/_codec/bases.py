@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict, deque
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,13 +53,29 @@ def _timedelta(cls: Any, value: Any) -> Any:
     return timedelta.__new__(cls, value.days, value.seconds, value.microseconds)
 
 
+def _exact_path(value: PurePath) -> PurePath:
+    cls = PureWindowsPath if issubclass(type(value), PureWindowsPath) else PurePosixPath
+    return cls(PurePath.__str__(value))
+
+
+def _path(cls: Any, value: PurePath) -> Any:
+    path = PurePath.__new__(cls, value)
+    if PurePath.__init__ is not object.__init__:  # from Python 3.12 on that is what takes the text
+        PurePath.__init__(path, value)  # type: ignore[call-arg]
+    return path
+
+
 def _fill_ordered(value: Any, exact: dict[Any, Any]) -> None:
     for key, part in exact.items():
         OrderedDict.__setitem__(value, key, part)
 
 
+_factory: Any = vars(defaultdict)["default_factory"]
+
+
 def _fill_default(value: Any, exact: tuple[Any, dict[Any, Any]]) -> None:
-    value.default_factory, contents = exact
+    factory, contents = exact
+    _factory.__set__(value, factory)
     dict.update(value, contents)
 
 
@@ -68,11 +85,11 @@ def _fill_deque(value: Any, exact: tuple[int | None, list[Any]]) -> None:
 
 _BASES = (
     _filled(OrderedDict, lambda value: dict(OrderedDict.items(value)), _fill_ordered),
-    _filled(defaultdict, lambda value: (value.default_factory, dict(dict.items(value))), _fill_default),
+    _filled(defaultdict, lambda value: (_factory.__get__(value), dict.copy(value)), _fill_default),
     _filled(deque, lambda value: (value.maxlen, list(deque.__iter__(value))), _fill_deque),
-    _filled(dict, lambda value: dict(dict.items(value)), dict.update),
+    _filled(dict, dict.copy, dict.update),
     _filled(list, lambda value: list(list.__iter__(value)), list.extend),
-    _filled(set, lambda value: set(set.__iter__(value)), set.update),
+    _filled(set, lambda value: set.union(set(), value), set.update),
     _filled(SimpleNamespace, lambda value: None, lambda value, exact: None),
     _filled(bytearray, lambda value: bytearray(memoryview(value)), bytearray.extend),
     _of(frozenset, lambda value: frozenset(frozenset.__iter__(value)), frozenset()),
@@ -83,6 +100,7 @@ _BASES = (
     _of(float, float.__float__, 0.0),
     _of(complex, complex.__complex__, 0j),
     _of(Decimal, Decimal, Decimal(0)),
+    Base(PurePath, _exact_path, PurePosixPath(), _path),
     Base(datetime, lambda value: _datetime(datetime, value), datetime.min, _datetime),
     Base(date, lambda value: _date(date, value), date.min, _date),
     Base(time, lambda value: _time(time, value), time.min, _time),

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from stepfork._codec.base import Beyond, Reader, Walk, escape_key, unescape_key
+from stepfork._codec.messages import contents_of, is_validation_error, message_of
 from stepfork._codec.objects import shape_of
-from stepfork._codec.standin import without_addresses
 from stepfork._codec.types import type_name
 from stepfork._frames import is_users
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 LONGEST_CHAIN = 10
 """How far ``__cause__`` and ``__context__`` are followed."""
 
-LONGEST_MESSAGE = 100_000
-
 _SKIPPED = frozenset({"_stepfork_seen", "_stepfork_served", "_stepfork_message", "__notes__"})
 _NOT_DATA = frozenset({"obj"})
 """``AttributeError.obj`` is the object that was asked, which may be anything, of any size."""
@@ -34,12 +32,12 @@ def write_exception(exc: BaseException, walk: Walk) -> Plain:
     cls = type(exc)
     walk.spend(512)
     plain: dict[str, Plain] = {"$exception": type_name(cls)}
-    if isinstance(exc, BaseExceptionGroup):
-        plain |= {"of": "group", "group": [walk.child(exc.message), walk.child(exc.exceptions)]}
-    elif _is_validation_error(cls):
+    if issubclass(cls, BaseExceptionGroup):  # isinstance would ask the object for its __class__
+        plain |= {"of": "group", "group": [walk.child(_own(exc, name)) for name in ("message", "exceptions")]}
+    elif is_validation_error(cls):
         plain |= {"of": "validation", "title": walk.child(exc.title), "errors": _validation_errors(exc, walk)}  # type: ignore[attr-defined]
     if "group" not in plain:
-        plain["args"] = [walk.child(arg) for arg in BaseException.args.__get__(exc)]  # type: ignore[attr-defined]
+        plain["args"] = [walk.child(arg) for arg in _own(exc, "args")]
     plain["attrs"] = _write_attributes(exc, walk)
     plain["message"] = walk.child(message_of(exc))
     if bases := _bases(cls):
@@ -51,17 +49,6 @@ def bare_exception(exc: BaseException) -> Plain:
     """Return the least that can be said of an exception: its type."""
     cls = type(exc)
     return {"$exception": type_name(cls), "args": [], "attrs": {}, "message": "", "bases": _bases(cls)}
-
-
-def message_of(exc: BaseException) -> str:
-    """Return the text of an exception, without memory addresses, whatever its ``__str__`` does."""
-    try:
-        text = str(exc)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return f"<{type_name(type(exc)).partition(':')[2]} without a readable message>"
-    return without_addresses(str.__str__(text)[:LONGEST_MESSAGE])
 
 
 def _write_attributes(exc: BaseException, walk: Walk) -> dict[str, Plain]:
@@ -100,23 +87,30 @@ def _bases(cls: type) -> list[str]:
 
 def _write_chain(exc: BaseException, walk: Walk) -> dict[str, Plain]:
     plain: dict[str, Plain] = {}
-    notes = getattr(exc, "__notes__", None)
+    notes = contents_of(exc).get("__notes__")
     if type(notes) is list and notes:
         plain["notes"] = [walk.child(note) for note in notes]
     if any(link is exc for link in walk.chain):
         raise Beyond
+    cause, context, suppress = (_own(exc, f"__{name}__") for name in ("cause", "context", "suppress_context"))
     if len(walk.chain) < LONGEST_CHAIN:
         walk.chain.append(exc)
-        if exc.__cause__ is not None:
-            plain["cause"] = walk.child(exc.__cause__)
-        elif walk.outcome and exc.__context__ is not None and not exc.__suppress_context__:
-            plain["context"] = walk.child(exc.__context__)
+        if cause is not None:
+            plain["cause"] = walk.child(cause)
+        elif walk.outcome and context is not None and not suppress:
+            plain["context"] = walk.child(context)
         walk.chain.pop()
-    if exc.__suppress_context__ and exc.__cause__ is None:
+    if suppress and cause is None:
         plain["suppress"] = True
-    if walk.outcome and (place := _place(exc.__traceback__)):
+    if walk.outcome and (place := _place(_own(exc, "__traceback__"))):
         plain["at"] = place
     return plain
+
+
+def _own(exc: BaseException, name: str) -> Any:
+    """Return an attribute that Python gives to every exception or group, past code of the class."""
+    holder = BaseException if name in vars(BaseException) else BaseExceptionGroup
+    return vars(holder)[name].__get__(exc)
 
 
 def _place(traceback: types.TracebackType | None) -> str | None:
@@ -140,7 +134,7 @@ def begin_exception(plain: dict[str, Plain], reader: Reader) -> BaseException:
         or any("__del__" in vars(layer) for layer in cls.__mro__)
     ):
         cls = _stand_in_class(name, plain, reader)
-    if plain.get("of") == "validation" and _is_validation_error(cls):
+    if plain.get("of") == "validation" and is_validation_error(cls):
         return _rebuild_validation_error(cls, plain, reader)
     if issubclass(cls, BaseExceptionGroup):
         message, exceptions = plain["group"]
@@ -154,7 +148,7 @@ def finish_exception(exc: BaseException, plain: dict[str, Plain], reader: Reader
     shape = shape_of(type(exc))
     members = dict(_members(type(exc)))
     if "args" in plain:
-        exc.args = tuple(reader.child(arg) for arg in plain["args"])
+        vars(BaseException)["args"].__set__(exc, tuple(reader.child(arg) for arg in plain["args"]))
     for key, part in plain["attrs"].items():
         name, value = unescape_key(key), reader.child(part)
         if name not in members:
@@ -163,9 +157,9 @@ def finish_exception(exc: BaseException, plain: dict[str, Plain], reader: Reader
         with suppress(AttributeError, TypeError):  # one that Python derives from another
             members[name].__set__(exc, value)
     if "notes" in plain:
-        exc.__notes__ = [reader.child(note) for note in plain["notes"]]
+        contents_of(exc)["__notes__"] = [reader.child(note) for note in plain["notes"]]
     if "_stepfork_bases" in vars(type(exc)):
-        exc.__dict__["_stepfork_message"] = reader.child(plain["message"])
+        contents_of(exc)["_stepfork_message"] = reader.child(plain["message"])
     _link(exc, plain, reader)
 
 
@@ -174,9 +168,9 @@ def _link(exc: BaseException, plain: dict[str, Plain], reader: Reader) -> None:
         if key in plain:
             linked = reader.child(plain[key])
             if isinstance(linked, BaseException):
-                setattr(exc, attribute, linked)
+                vars(BaseException)[attribute].__set__(exc, linked)
     if "cause" not in plain:
-        exc.__suppress_context__ = bool(plain.get("suppress"))
+        vars(BaseException)["__suppress_context__"].__set__(exc, bool(plain.get("suppress")))
 
 
 def _stand_in_class(name: str, plain: dict[str, Plain], reader: Reader) -> type[BaseException]:
@@ -210,10 +204,6 @@ def _derive(base: type[BaseException], module: str, qualname: str, bases: list[s
 
 def _python_base(cls: type) -> Any:
     return next(layer for layer in cls.__mro__ if layer.__module__ == "builtins")
-
-
-def _is_validation_error(cls: type) -> bool:
-    return cls is getattr(sys.modules.get("pydantic_core"), "ValidationError", None)
 
 
 def _validation_errors(exc: Any, walk: Walk) -> Plain:

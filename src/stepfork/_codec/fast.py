@@ -13,86 +13,63 @@ MAX_SIZE = 256 * 2**20
 
 PART_SIZE = 64
 
-_TEXT, _NUMBER = {str}, {float}
+_CONTAINER_SIZE = 1024
+"""What a container counts here besides: a few that are reached by ever more ways use the room up soon."""
+
 _LONG = 32
 """From here on a list is first asked whether all its parts are of one type."""
 
-_MANY = 10_000
+_TEXT, _NUMBER = {str}, {float}
 
 
 def is_plain(value: object) -> bool:
-    """Whether nothing in a value needs a tag, and it is neither too deep nor too large.
+    """Whether nothing in a value needs a tag, and it is neither too deep nor too large."""
+    return _room_after([value], MAX_SIZE, MAX_DEPTH + 1) > 0
 
-    Made for speed: one loop over all containers, however they are nested, and one look at all the
-    texts together.
+
+def _room_after(container: Any, room: int, depth: int) -> int:
+    """Return the room that a dict or list leaves; 0 where it does not fit, or a part of it needs a tag.
+
+    Made for speed: the commonest types come first, and no part costs a call but a container.
     """
-    containers: list[Any] = [[value]]
-    keys: list[Any] = []
-    texts: list[Any] = []
-    room, many = MAX_SIZE, _MANY
-    for container in containers:  # grows while it is walked
-        room -= PART_SIZE * len(container)
-        if room < 0 or not _take(container, keys, texts, containers):
-            return False
-        if len(containers) > many:
-            if len({*map(id, containers)}) < many // 2:
-                return False  # few containers, reached by ever more ways
-            many *= 2
-    if keys and not _are_keys(keys):
-        return False
-    text = "".join(texts)
-    return len(text) <= room and _is_unicode(text) and (len(containers) <= MAX_DEPTH or _is_shallow(value))
-
-
-def _take(container: Any, keys: list[Any], texts: list[Any], containers: list[Any]) -> bool:
-    """Sort the parts of a dict or list into the lists given; False for a part that needs a tag."""
+    room -= _CONTAINER_SIZE + PART_SIZE * len(container)
+    if room <= 0 or not depth:
+        return 0
+    parts = container
     if type(container) is dict:
-        keys += container
+        for key in container:
+            if type(key) is not str or key[:1] == "$" or not (key.isascii() or _is_unicode(key)):
+                return 0
         parts = container.values()
-    elif len(container) > _LONG and (types := {*map(type, container)}) in (_TEXT, _NUMBER):
-        if types == _NUMBER:
-            return all(map(isfinite, container))
-        texts += container
-        return True
-    else:
-        parts = container
+    elif len(container) > _LONG and {*map(type, container)} in (_TEXT, _NUMBER):
+        return _room_after_many(container, room)
     for part in parts:
         cls = type(part)
         if cls is str:
-            texts.append(part)
+            if not (part.isascii() or _is_unicode(part)):
+                return 0
+            room -= len(part)
         elif cls is dict or cls is list:
-            containers.append(part)
+            room = _room_after(part, room, depth - 1)
+            if not room:
+                return 0
         elif cls is int:
             if not LEAST_INT <= part < TOO_LARGE_INT:
-                return False
+                return 0
         elif cls is float:
             if part - part != 0.0:  # NaN and infinities
-                return False
+                return 0
         elif cls is not bool and part is not None:
-            return False
-    return True
+            return 0
+    return max(room, 0)
 
 
-def _is_shallow(value: Any) -> bool:
-    """Whether the containers of a value, known to be plain, are nested less than MAX_DEPTH deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        parts = [
-            part
-            for container in level
-            for part in (container.values() if type(container) is dict else container)
-        ]
-        level = [part for part in parts if type(part) is dict or type(part) is list]
-        if not level:
-            return True
-    return False
-
-
-def _are_keys(keys: list[Any]) -> bool:
-    if {*map(type, keys)} != _TEXT:
-        return False
-    text = "\n".join(keys)
-    return not text.startswith("$") and "\n$" not in text and _is_unicode(text)
+def _room_after_many(parts: list[Any], room: int) -> int:
+    """Do the same for a long list of texts alone, or of floats alone, all at once."""
+    if type(parts[0]) is float:
+        return room if all(map(isfinite, parts)) else 0
+    text = "".join(parts)
+    return max(room - len(text), 0) if _is_unicode(text) else 0
 
 
 def _is_unicode(text: str) -> bool:

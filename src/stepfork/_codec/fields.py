@@ -47,17 +47,22 @@ def declared_fields(cls: type) -> Declared | None:
     """Return what a dataclass, an attrs class, a Struct or a pydantic model declares; None for others."""
     anything: Any = cls
     try:
-        if isinstance(anything.__dict__.get("__pydantic_fields__"), dict):
+        if _has(cls, "__pydantic_fields_set__") and isinstance(vars(cls).get("__pydantic_fields__"), dict):
             return Declared(_of_pydantic(anything), pydantic=True)
         if issubclass(cls, msgspec.Struct):
             return Declared(_of_struct(anything), allocate=_struct_allocator(anything))
-        if dataclasses.is_dataclass(cls):
-            return Declared({field.name: _of_dataclass(field) for field in dataclasses.fields(cls)})
-        if isinstance(getattr(cls, "__attrs_attrs__", None), tuple):
+        if _has(cls, "__dataclass_fields__"):
+            return Declared({field.name: _of_dataclass(field) for field in dataclasses.fields(anything)})
+        if _has(cls, "__attrs_attrs__"):
             return Declared({field.name: _of_attrs(field) for field in anything.__attrs_attrs__})
     except Exception:
         return None
     return None
+
+
+def _has(cls: type, name: str) -> bool:
+    """Whether a class or one of its bases has the attribute; its metaclass is not asked."""
+    return any(name in vars(layer) for layer in cls.__mro__)
 
 
 def _of_dataclass(field: dataclasses.Field[Any]) -> Default | None:

@@ -61,6 +61,8 @@ _CACHED_HASH = "_attrs_cached_hash"
 class Shape(NamedTuple):
     """Where the instances of a class keep their state."""
 
+    name: str
+    """``module:QualName`` of the class."""
     slots: dict[str, Any]
     """Slot name -> its descriptor."""
     contents: Any
@@ -90,7 +92,7 @@ class Shape(NamedTuple):
             state.update(self.contents.__get__(value))
         if _CACHED_HASH in state:
             state[_CACHED_HASH] = None
-        return {name: part for name, part in state.items() if name not in _NO_STATE}
+        return state
 
     def put(self, value: object, name: str, part: object) -> bool:
         """Set one attribute; False where the class has no room for it."""
@@ -113,15 +115,18 @@ def shape_of(cls: type) -> Shape:
     if (shape := _SHAPES.get(cls)) is None:
         if len(_SHAPES) > _MANY_CLASSES:
             _SHAPES.clear()
-        shape = _SHAPES[cls] = Shape(dict(_slots(cls)), _contents(cls), declared_fields(cls), base_of(cls))
+        base = base_of(cls)
+        slots = dict(_slots(cls, base.cls if base else object))
+        name = type_name(cls)
+        shape = _SHAPES[cls] = Shape(name, slots, _contents(cls), declared_fields(cls), base)
     return shape
 
 
-def _slots(cls: type) -> Iterator[tuple[str, Any]]:
+def _slots(cls: type, base: type) -> Iterator[tuple[str, Any]]:
     for layer in reversed(cls.__mro__):
-        if layer.__flags__ & _MADE_BY_PYTHON:
+        if layer.__flags__ & _MADE_BY_PYTHON and layer not in base.__mro__:
             for name, member in vars(layer).items():
-                if isinstance(member, types.MemberDescriptorType):
+                if isinstance(member, types.MemberDescriptorType) and name not in _NO_STATE:
                     yield name, member
 
 
@@ -178,7 +183,7 @@ def write_object(value: object, walk: Walk) -> Plain:
     if not state and shape.base is None and (name := name_in_module(value, cls)):
         return {"$global": name}
     walk.spend(512)
-    plain: dict[str, Plain] = {"$object": type_name(cls)}
+    plain: dict[str, Plain] = {"$object": shape.name}
     if shape.base is not None:
         if not shape.base.mutable:
             plain["of"] = shape.base.cls.__name__
@@ -201,15 +206,27 @@ def _write_state(state: dict[str, object], declared: Declared | None, walk: Walk
     fields = {name: state.pop(name) for name in declared.fields if name in state}
     declared.drop_usual(state, fields)
     plain: dict[str, Plain] = {"state": _write_fields(fields, walk)}
-    if unset := [name for name in declared.fields if name not in fields]:
-        plain["unset"] = unset
+    if len(fields) < len(declared.fields):
+        plain["unset"] = [name for name in declared.fields if name not in fields]
     if state:
         plain["extra"] = _write_fields(state, walk)
     return plain
 
 
 def _write_fields(fields: dict[str, object], walk: Walk) -> dict[str, Plain]:
-    return {escape_key(name): walk.child(part) for name, part in fields.items()}
+    child = walk.child
+    return {_KEYS.get(name) or _key(name): child(part) for name, part in fields.items()}
+
+
+_KEYS: dict[object, str] = {}
+"""Name of an attribute -> how it stands in a recording."""
+
+
+def _key(name: object) -> str:
+    key = escape_key(name)
+    if len(_KEYS) < _MANY_CLASSES:
+        _KEYS[name] = key
+    return key
 
 
 def begin_object(plain: dict[str, Plain], reader: Reader) -> object:
@@ -293,4 +310,6 @@ def read_namedtuple(plain: dict[str, Plain], reader: Reader) -> object:
 
 def is_namedtuple(cls: type) -> bool:
     """Whether the class was made by ``namedtuple`` or ``NamedTuple``."""
-    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    if not issubclass(cls, tuple):
+        return False
+    return any(isinstance(vars(layer).get("_fields"), tuple) for layer in cls.__mro__)

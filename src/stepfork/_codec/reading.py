@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork._codec.base import unescape_key
 from stepfork._codec.exceptions import begin_exception, finish_exception
 from stepfork._codec.leaves import LEAF_READERS
+from stepfork._codec.methods import read_method
 from stepfork._codec.objects import begin_object, finish_object, read_namedtuple
 from stepfork._codec.registry import read_registered
 from stepfork._codec.standin import Opaque
@@ -17,6 +18,9 @@ from stepfork.errors import RecordingDamaged, StepforkError
 if TYPE_CHECKING:
     from stepfork._calls import Plain
     from stepfork._codec.types import Classes
+
+
+_MADE_IN_ONE_GO = frozenset({"namedtuple", "value", "array", "method"})
 
 
 def read(plain: Plain, classes: Classes) -> Any:
@@ -96,6 +100,8 @@ class PlainReader:
             return read_registered(plain, self)
         if kind == "array":
             return self._read_array(plain)
+        if kind == "method":
+            return read_method(plain, self)
         return begin_object(plain, self)
 
     def _read_array(self, plain: dict[str, Plain]) -> Any:
@@ -118,7 +124,7 @@ class PlainReader:
             value.update((self.whole(key), self.child(part)) for key, part in plain["$dict"])
         elif tag == "$set":
             value.update(self.whole(plain["$set"]))
-        elif tag == "$object" and plain.get("of") not in ("namedtuple", "value", "array"):
+        elif tag == "$object" and plain.get("of") not in _MADE_IN_ONE_GO:
             finish_object(value, plain, self)
         elif tag == "$exception":
             finish_exception(value, plain, self)

@@ -1,54 +1,61 @@
-"""Classes that are written by a pair of functions: of the standard library, and of third parties."""
+"""Classes that are written by a pair of functions: ours for other people's classes, and third parties'."""
 
 from __future__ import annotations
 
-import re
-import types
-from datetime import timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from zoneinfo import ZoneInfo
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from stepfork._codec.http import request_pair, response_pair
+from stepfork._codec.standin import Opaque
 from stepfork._codec.types import look_up, type_name
 from stepfork.errors import ClassChanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    PairOf: TypeAlias = tuple[Callable[[Any], object], Callable[[Any], Any]]
+    """What writes the instances of a class as something else, and what reads them back."""
+
     from stepfork._calls import Plain
-    from stepfork._codec.base import Reader, Walk
+    from stepfork._codec.base import Reader, Walk, Writer
 
 T = TypeVar("T")
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     encode: Callable[[Any], object]
     decode: Callable[[Any], object]
 
 
-_PAIRS: dict[str, _Pair] = {}
+_PAIRS: dict[str, Pair] = {}
 _CLASSES: set[type] = set()
+CHOSEN: dict[type, Writer] = {}
+"""What writes the instances of a class, as was found out when it was first met."""
 
 
-def _by_text(cls: Any) -> tuple[Callable[[Any], object], Callable[[Any], Any]]:
-    return str, cls
+_MET_LATER: dict[str, Callable[[Any], PairOf]] = {}
+"""Classes of modules that may not be loaded, each with what gives the pair of functions for it."""
+
+_FAMILIES = {"pandas": "stepfork._codec.tables"}
+"""Library -> the module that registers its classes, imported once the library is loaded by somebody else."""
 
 
-_MET_LATER: dict[str, Callable[[Any], tuple[Callable[[Any], object], Callable[[Any], Any]]]] = {
-    "pydantic_core._pydantic_core:Url": _by_text,
-    "pydantic_core._pydantic_core:MultiHostUrl": _by_text,
-    "httpx:Request": request_pair,
-    "httpx:Response": response_pair,
-    "httpx2:Request": request_pair,
-    "httpx2:Response": response_pair,
-}
-"""Classes of libraries that are not loaded here, each with what gives the pair of functions for it."""
+def family_of(cls: type) -> str | None:
+    """Return the library that a class is of, or derived from, whose classes are registered together."""
+    roots = (layer.__module__.partition(".")[0] for layer in cls.__mro__)
+    return next((root for root in roots if root in _FAMILIES), None)
 
 
 def register(cls: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:
     """Have instances of exactly this class written by the one function and read by the other."""
-    _PAIRS[type_name(cls)] = _Pair(encode, decode)
+    _PAIRS[type_name(cls)] = Pair(encode, decode)
     _CLASSES.add(cls)
+    CHOSEN.pop(cls, None)
+
+
+def register_later(name: str, pair: Callable[[Any], PairOf]) -> None:
+    """Have the class ``module:QualName`` registered when it is first met; ``pair`` is given the class."""
+    _MET_LATER[name] = pair
 
 
 def is_registered(cls: type) -> bool:
@@ -58,13 +65,21 @@ def is_registered(cls: type) -> bool:
 
 def is_met_later(cls: type) -> bool:
     """Whether the class is one of those that are registered when they are first met."""
-    return _pair(type_name(cls)) is not None
+    return _pair(type_name(cls)) is not None and cls in _CLASSES
 
 
-def _pair(name: str) -> _Pair | None:
-    if name not in _PAIRS and name in _MET_LATER and isinstance(cls := look_up(name), type):
+def _pair(name: str) -> Pair | None:
+    if name in _PAIRS:
+        return _PAIRS[name]
+    library = name.partition(":")[0].partition(".")[0]
+    if library in _FAMILIES and library in sys.modules:
+        importlib.import_module(_FAMILIES[library])
+    cls = look_up(name)
+    if not isinstance(cls, type):
+        return None
+    if name in _MET_LATER:
         register(cls, *_MET_LATER[name](cls))
-    return _PAIRS.get(name)
+    return _PAIRS.get(type_name(cls))  # a library moves its classes from version to version
 
 
 def write_registered(value: object, walk: Walk) -> Plain:
@@ -83,28 +98,13 @@ def read_registered(plain: dict[str, Plain], reader: Reader) -> object:
     try:
         return pair.decode(value)
     except Exception as fault:
+        if _has_stand_in(value):
+            return reader.stand_in(plain, "a part of it cannot be rebuilt")
         raise ClassChanged(
             f"what is registered to read {name} failed: {type(fault).__name__}: {fault}", type=name
         ) from fault
 
 
-def _zone(key: str) -> ZoneInfo:
-    return ZoneInfo(key)
-
-
-def _zone_key(zone: ZoneInfo) -> str:
-    if zone.key is None:
-        raise ValueError("a time zone read from a file has no name")
-    return zone.key
-
-
-def _offset(zone: timezone) -> tuple[timedelta, str]:
-    return zone.utcoffset(None), zone.tzname(None)
-
-
-register(range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
-register(slice, lambda value: [value.start, value.stop, value.step], lambda parts: slice(*parts))
-register(re.Pattern, lambda value: [value.pattern, value.flags], lambda parts: re.compile(*parts))
-register(ZoneInfo, _zone_key, _zone)
-register(timezone, _offset, lambda parts: timezone(*parts))
-register(types.MappingProxyType, dict, types.MappingProxyType)
+def _has_stand_in(value: object) -> bool:
+    parts = value if type(value) is list or type(value) is tuple else [value]
+    return any(type(part) is Opaque for part in parts)

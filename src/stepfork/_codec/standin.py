@@ -98,16 +98,21 @@ def opaque(value: object, note: str = "") -> dict[str, Plain]:
     return {"$opaque": type_name(type(value)), "repr": text.encode("utf-8", "backslashreplace").decode()}
 
 
-def _describe(value: object) -> str:
-    if isinstance(value, types.FunctionType | types.BuiltinFunctionType):
+def _describe(value: Any) -> str:
+    cls = type(value)  # isinstance would ask the object for its __class__
+    if issubclass(cls, types.FunctionType | types.BuiltinFunctionType):
         return f"function {value.__qualname__}"
-    if isinstance(value, types.MethodType):
-        return f"method {getattr(value.__func__, '__qualname__', '?')}"
-    if isinstance(value, types.ModuleType):
-        return f"module {getattr(value, '__name__', '?')}"
-    if isinstance(value, type):
+    if cls is types.MethodType:
+        return f"method {_qualname(value.__func__)}"
+    if cls is types.ModuleType:
+        return f"module {vars(value).get('__name__', '?')}"
+    if issubclass(cls, type):
         return f"class {type_name(value).partition(':')[2]}"
-    return f"{type_name(type(value)).partition(':')[2]} object"
+    return f"{type_name(cls).partition(':')[2]} object"
+
+
+def _qualname(function: Any) -> str:
+    return function.__qualname__ if type(function) is types.FunctionType else "?"
 
 
 def without_addresses(text: str) -> str:

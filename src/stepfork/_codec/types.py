@@ -43,12 +43,20 @@ def look_up(name: str) -> object | None:
     """
     if name.endswith("]"):
         return _parametrised(name)
+    if name in _WITHOUT_A_NAME:
+        return _WITHOUT_A_NAME[name]
     module_name, _, qualname = name.partition(":")
     module = sys.modules.get(module_name)
     found: object | None = module if isinstance(module, types.ModuleType) else None
     for part in qualname.split("."):
         found = _member(found, part)
     return found
+
+
+_WITHOUT_A_NAME: dict[str, type] = {
+    type_name(cls): cls for cls in (types.NoneType, types.EllipsisType, types.NotImplementedType)
+}
+"""Built-in classes that ``builtins`` does not hold under the name that they have."""
 
 
 def _member(holder: object | None, name: str) -> object | None:
@@ -107,12 +115,19 @@ _HARMFUL_BUILTINS = frozenset(
 def global_name(value: object) -> str | None:
     """Return ``module:QualName`` where looking that up gives this very object, else None."""
     try:
-        asked: Any = value
-        name = type_name(value) if isinstance(value, type) else f"{asked.__module__}:{asked.__qualname__}"
+        name = _name_of(value, type(value))
         name.encode()
         return name if may_be_named(name) and look_up(name) is value else None
     except Exception:
         return None
+
+
+def _name_of(value: Any, cls: type) -> str:
+    if issubclass(cls, type):  # isinstance would ask the object for its __class__
+        return type_name(value)
+    if issubclass(cls, types.MethodDescriptorType | types.WrapperDescriptorType):
+        return f"{type_name(value.__objclass__)}.{value.__name__}"
+    return f"{value.__module__}:{getattr(value, '__qualname__', None) or value.__name__}"
 
 
 def may_be_named(name: str) -> bool:

@@ -14,7 +14,8 @@ from stepfork._codec.base import Beyond, escape_key
 from stepfork._codec.exceptions import write_exception
 from stepfork._codec.fast import MAX_SIZE, PART_SIZE
 from stepfork._codec.graph import MAX_DEPTH, Link, fold
-from stepfork._codec.leaves import LEAVES, write_enum, write_stand_in
+from stepfork._codec.leaves import LEAVES, write_enum, write_stand_in, write_text
+from stepfork._codec.methods import write_method
 from stepfork._codec.objects import (
     can_be_rebuilt,
     is_namedtuple,
@@ -22,7 +23,7 @@ from stepfork._codec.objects import (
     write_namedtuple,
     write_object,
 )
-from stepfork._codec.registry import is_met_later, is_registered, write_registered
+from stepfork._codec.registry import CHOSEN, family_of, is_met_later, is_registered, write_registered
 from stepfork._codec.standin import Opaque, opaque
 from stepfork._codec.types import global_name
 
@@ -35,6 +36,9 @@ MAX_SECONDS = 5.0
 
 MAX_NESTED_PARTS = 50_000
 """From here on a value may be small but reached by very many ways, which only flat writing notices."""
+
+_PARTS_PER_LOOK = 8
+"""How often a walk looks at the clock."""
 
 _MANY_TOO_DEEP = 20
 
@@ -73,12 +77,20 @@ class Nested(_Budgeted):
 
     def child(self, value: object) -> Plain:
         cls = type(value)
-        if cls is str or cls is int or cls is float or value is None or cls is bool:
+        if cls is str:
+            if len(value) <= self.room and value.isascii():  # type: ignore[arg-type,attr-defined]
+                self.room -= len(value)  # type: ignore[arg-type]
+                return value
+            return write_text(value, self)  # type: ignore[arg-type]
+        if value is None or cls is bool:
+            return value
+        if cls is int or cls is float:
             return LEAVES[cls](value, self)
         self.parts += 1
         if self.depth >= MAX_DEPTH or self.parts > MAX_NESTED_PARTS:
             raise Beyond
-        self.check_time()
+        if self.parts % _PARTS_PER_LOOK == 0:
+            self.check_time()
         self.spend(PART_SIZE)
         self.depth += 1
         try:
@@ -191,8 +203,7 @@ def _elements(values: list[Any], walk: Walk) -> list[Plain]:
     return sorted((walk.element(value) for value in values), key=_order)
 
 
-def _order(plain: Plain) -> bytes:
-    return msgspec.json.encode(plain, order="sorted", enc_hook=lambda link: link.node)
+_order = msgspec.json.Encoder(order="sorted", enc_hook=lambda link: link.node).encode
 
 
 def _write_global(value: object, walk: Walk) -> Plain:
@@ -201,11 +212,22 @@ def _write_global(value: object, walk: Walk) -> Plain:
     return walk.opaque(value) if name is None else {"$global": name}
 
 
+def _write_routine(value: object, walk: Walk) -> Plain:
+    """Write a function by its name, and a bound method by that of its object's class."""
+    name = global_name(value)
+    if name is not None:
+        return {"$global": name}
+    return write_method(value, walk) if type(value) in _METHODS else walk.opaque(value)
+
+
+_METHODS = (MethodType, BuiltinFunctionType)
+
+
 def _write_opaque(value: object, walk: Walk) -> Plain:
     return walk.opaque(value)
 
 
-_WRITERS: dict[type, Writer] = {
+_BUILT_IN: dict[type, Writer] = {
     **LEAVES,
     dict: _write_dict,
     list: _write_list,
@@ -214,34 +236,38 @@ _WRITERS: dict[type, Writer] = {
     frozenset: _write_frozenset,
     Opaque: write_stand_in,
 }
-_BUILT_IN = frozenset(_WRITERS)
 _MANY_CLASSES = 4096
 
 
 def writer_for(cls: type) -> Writer:
     """Return what writes the instances of exactly this class."""
-    if cls not in _BUILT_IN and is_registered(cls):
-        return write_registered
-    if (writer := _WRITERS.get(cls)) is None:
+    writer = _BUILT_IN.get(cls) or CHOSEN.get(cls)
+    if writer is None:
         writer = _choose(cls)
-        if len(_WRITERS) < _MANY_CLASSES:
-            _WRITERS[cls] = writer
+        if len(CHOSEN) < _MANY_CLASSES:
+            CHOSEN[cls] = writer
     return writer
 
 
 def _choose(cls: type) -> Writer:
+    if is_registered(cls):
+        return write_registered
     if issubclass(cls, BaseException):
         return write_exception
     if issubclass(cls, Enum):
         return write_enum
-    if issubclass(cls, type | FunctionType | BuiltinFunctionType | MethodType):
+    if issubclass(cls, FunctionType | BuiltinFunctionType | MethodType):
+        return _write_routine
+    if issubclass(cls, type) or cls.__module__ == "typing":
         return _write_global
-    if (writer := _numpy_writer(cls)) is not None:
-        return writer
     if is_met_later(cls):
         return write_registered
+    if (writer := _numpy_writer(cls)) is not None:
+        return writer
     if is_namedtuple(cls):
         return write_namedtuple
+    if family_of(cls) is not None:
+        return _write_opaque
     if can_be_rebuilt(cls):
         return write_object
     return _write_opaque if _answers_in_python(cls) else _write_global

@@ -9,11 +9,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepfork._calls import Entry, Run
 from stepfork._making.entry_probe import MARK
 from stepfork.errors import EntryNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _SECONDS = 120
 _MAIN = "__main__"
@@ -179,11 +182,12 @@ def _ask(entry: Entry, root: Path, run: Run, *, path: bool) -> dict[str, Any]:
     return {"problem": f"importing {entry.module} ended the process: {last}"}
 
 
-def quiet_environment(*, path: bool) -> dict[str, str]:
+def quiet_environment(*, path: bool, without: Collection[str] = ()) -> dict[str, str]:
     """Return the environment of a process that only looks at an agent: it records nothing.
 
     No bytecode is written beside the files of somebody else's project. Without ``path`` it lacks this
-    process's PYTHONPATH, as whoever runs the test elsewhere will.
+    process's PYTHONPATH, as whoever runs the test elsewhere will; and the variables ``without``.
     """
-    kept = {name: value for name, value in os.environ.items() if path or name != "PYTHONPATH"}
+    left_out = set(without) if path else {*without, "PYTHONPATH"}
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {**kept, "STEPFORK_RECORD": "off", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -56,6 +56,10 @@ class _Refusal:
     def fail(self, reason: str, frame: Any) -> None:
         """Nothing runs here that could fail."""
 
+    def give_up(self, fault: Exception) -> None:
+        """A fault of ours ends the import too."""
+        raise fault
+
     def forget(self) -> None:
         """A child that is forked here may call as little as this process."""
 

@@ -26,6 +26,11 @@ class Filing:
         self._make_folder(path.parent)
         path.write_bytes(data)
 
+    def added(self, path: Path) -> bytes:
+        """Return the lines of a file that did not stand in it before."""
+        before = set((self._before.get(path) or b"").splitlines())
+        return b"\n".join(line for line in path.read_bytes().splitlines() if line not in before)
+
     def _make_folder(self, folder: Path) -> None:
         if folder.exists():
             return

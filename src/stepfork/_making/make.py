@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepfork._events import Event, FactsFound, RunMarked, encode_line
+from msgspec import structs
+
+from stepfork._events import Event, FactsFound, RunMarked, encode_line, redacted
 from stepfork._making.entry import Reach, find_entry
 from stepfork._making.filing import Filing
+from stepfork._making.leftover import Look, check_nothing_left
+from stepfork._making.place import Place
 from stepfork._making.proof import Prover, Verdict
 from stepfork._making.resemblance import cut_off_in
-from stepfork._making.source import added_to, functions_in, name_of_test, new_file
-from stepfork._making.transcribe import transcribe
+from stepfork._making.scrub import Personal, in_words, look_for_personal_data
+from stepfork._making.source import added_to, new_file
+from stepfork._making.transcribe import highest_placeholder, transcribe
+from stepfork._making.variables import needed_variables, secret_variables, takes_any_value
 from stepfork._making.weight import what_weighs
 from stepfork._making.wishes import Wishes, check_wishes, notes_on_paths
 from stepfork._open_run import make_redactor
-from stepfork._paths import blobs_dir, recording_path, snapshot_path
+from stepfork._paths import blobs_dir
 from stepfork._recording import read_run
+from stepfork._run_files import keep
 from stepfork._settings import settings
 from stepfork._verdict import snapshot as _snapshot
-from stepfork.errors import OptionError, RecordingDamaged, UnsafeName
+from stepfork.errors import NotReproduced, RecordingDamaged, UnsafeName
 
 if TYPE_CHECKING:
     from stepfork._calls import Run
@@ -52,79 +60,46 @@ class Made:
     how_far: str
     """How far a replay that is green goes, in words."""
     notes: list[str]
+    personal: dict[str, int]
+    """How many different pieces of personal data came to the agent, by kind."""
+    personal_in_code: dict[str, int]
+    """How many its code itself says; they are never replaced."""
+    is_scrubbed: bool
+    """They were replaced."""
+    environment: list[str]
+    """The secret variables that a replay needs."""
 
 
 def make_test(journal: Path, run: Run, root: Path, wishes: Wishes, say: Say) -> Made:
     """Make a test of ``run`` in the project at ``root`` and prove it.
 
-    Raises FailingRun, CriterionMet and OptionError for wishes that do not fit, EntryNotFound, and
-    NotReproduced; then, as after an interrupt, every file is as it was.
+    Raises FailingRun, CriterionMet and OptionError for wishes that do not fit, EntryNotFound,
+    NotRedacted, and NotReproduced; then, as after an interrupt, every file is as it was.
     """
     check_wishes(run, wishes)
-    place = _Place.of(run, root, wishes)
+    with _readable(journal):
+        personal = look_for_personal_data(journal)
+    if wishes.scrub:
+        run = structs.replace(run, name=personal.text(run.name))
+    place = Place.of(run, root, wishes)
     say("looking for the agent")
     reach = find_entry(run, root, wishes.entry)
     filing = Filing()
     with filing.taken_back_on_failure():
-        return _Maker(journal, run, root, wishes, reach, place, filing, say).make()
+        made = _Maker(journal, run, root, wishes, reach, place, filing, say, personal).make()
+    with contextlib.suppress(OSError):  # in a folder that cannot be written nothing is removed either
+        keep(journal)
+    return made
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The name of a test and where its files go."""
-
-    name: str
-    test_file: Path
-    is_added: bool
-    """The function goes into a file that is there."""
-
-    @classmethod
-    def of(cls, run: Run, root: Path, wishes: Wishes) -> _Place:
-        if wishes.into is not None and not (wishes.into.is_relative_to(root) and wishes.into.suffix == ".py"):
-            raise UnsafeName(
-                f"--into {wishes.into} is no Python file of the project at {root}",
-                ways_on=["name a file below it, such as --into tests/test_refunds.py"],
-                path=str(wishes.into),
-            )
-        name = wishes.name or _free_name(run, root, wishes.into)
-        test_file = wishes.into or root / "tests" / f"test_{name}.py"
-        place = cls(name, test_file, wishes.into is not None and test_file.exists())
-        place.check_free()
-        return place
-
-    @property
-    def recording(self) -> Path:
-        return recording_path(self.test_file, self.name)
-
-    @property
-    def snapshot(self) -> Path:
-        return snapshot_path(self.test_file, f"test_{self.name}")
-
-    def check_free(self) -> None:
-        """Raise UnsafeName for a name that is none, OptionError where its files exist."""
-        if not self.name.replace("_", "a").isalnum() or not self.name.isascii():
-            raise UnsafeName(
-                f"--name {self.name!r:.100} cannot name a test",
-                ways_on=["letters, digits and underscores only"],
-                name=self.name,
-            )
-        for path in (self.recording, *([] if self.is_added else [self.test_file])):
-            if path.exists():
-                raise OptionError(f"{path} exists already", ways_on=["give another name: --name NAME"])
-
-
-def _free_name(run: Run, root: Path, into: Path | None) -> str:
-    folder = into.parent if into else root / "tests"
-    taken = functions_in(into) if into and into.exists() else set()
-    first = name = name_of_test(run)
-    number = 2
-    while (
-        (folder / f"test_{name}.py").exists()
-        or recording_path(folder / "test.py", name).exists()
-        or f"test_{name}" in taken
-    ):
-        name, number = f"{first}_{number}", number + 1
-    return name
+@contextlib.contextmanager
+def _readable(journal: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnsafeName:
+        raise
+    except (OSError, ValueError) as error:
+        raise RecordingDamaged(f"cannot be read: {journal}", detail=[("why", str(error))]) from None
 
 
 @dataclass
@@ -134,23 +109,22 @@ class _Maker:
     root: Path
     wishes: Wishes
     reach: Reach
-    place: _Place
+    place: Place
     filing: Filing
     say: Say
+    personal: Personal
     notes: list[str] = field(default_factory=list)
+    environment: list[str] = field(default_factory=list)
 
     def make(self) -> Made:
         self._write_recording()
         self._write_test()
-        prover = self._prove_once(
-            Prover(self.run, self.place.name, self.place.test_file, self.root, self.reach)
-        )
-        self.say("proving it twice in one process")
-        verdict = prover.twice()
-        self._write_snapshot(verdict)
-        if self.run.failure is None:
-            self.say("proving that it is green")
-            verdict = prover.green()
+        self._check_nothing_left()
+        try:
+            verdict = self._prove()
+        except NotReproduced as error:
+            raise self._doubting_scrub(error) from None
+        self._check_nothing_left()
         self._see_to_git()
         self._note_what_to_know()
         return Made(
@@ -164,20 +138,60 @@ class _Maker:
             verdict["stopped"],
             _how_far(self.run, verdict["stopped"]),
             self.notes,
+            self.personal.outside,
+            self.personal.own,
+            self.wishes.scrub,
+            self.environment,
+        )
+
+    def _prove(self) -> Verdict:
+        prover = self._prove_once(
+            Prover(
+                self.run,
+                self.place.name,
+                self.place.test_file,
+                self.root,
+                self.reach,
+                without=secret_variables(),
+            )
+        )
+        self.say("proving it twice in one process")
+        verdict = prover.twice()
+        self._write_snapshot(verdict)
+        if self.run.failure is None:
+            self.say("proving that it is green")
+            verdict = prover.green()
+        return verdict
+
+    def _doubting_scrub(self, error: NotReproduced) -> NotReproduced:
+        """Return the error; where data was replaced, with that among what may be to blame."""
+        if not (self.wishes.scrub and self.personal.outside):
+            return error
+        replaced = f"{in_words(self.personal.outside)} replaced: the agent may depend on what they were"
+        return NotReproduced(
+            error.what,
+            detail=[*error.detail, ("--scrub", replaced)],
+            ways_on=["make the test without --scrub, and see whether it comes back then", *error.ways_on],
+            **error.facts,
         )
 
     def _write_recording(self) -> None:
         chosen = settings(self.root)
         redactor = make_redactor(chosen)
-        try:
+        redactor.taken = highest_placeholder(self.journal)
+        scrub = self.personal if self.wishes.scrub else None
+        with _readable(self.journal):
             transcript = transcribe(
-                self.journal, redactor, main_module=self.reach.main_module, blob_bytes=chosen.blob_bytes
+                self.journal,
+                redactor,
+                main_module=self.reach.main_module,
+                blob_bytes=chosen.blob_bytes,
+                scrub=scrub,
             )
-        except (OSError, ValueError) as error:
-            raise RecordingDamaged(f"cannot be read: {self.journal}", detail=[("why", str(error))]) from None
         lines = transcript.lines
         if self.wishes.criterion:
-            lines += encode_line(self._criterion_event())
+            event = redacted(self._criterion_event(), redactor.redact)
+            lines += encode_line(event if scrub is None else scrub.scrubbed(event))
         recording = self.place.recording
         self.filing.put(recording, lines)
         for name, data in transcript.blobs.items():
@@ -185,7 +199,7 @@ class _Maker:
         self.run = read_run(recording)
         if redactor.found:
             self.notes.append(f"secrets were found and replaced: {', '.join(sorted(redactor.found))}")
-        heavy = what_weighs(self.run, len(lines) + sum(map(len, transcript.blobs.values())))
+        heavy = what_weighs(transcript)
         if heavy:
             self.notes.append(heavy)
 
@@ -216,6 +230,8 @@ class _Maker:
         if seen.lacks_import and "PYTHONPATH" in os.environ:
             prover = replace(prover, reach=replace(self.reach, needs_path=True))
             seen = prover.once()
+        prover, seen, needed = needed_variables(prover, seen)
+        self._note_variables(prover, needed)
         constants = prover.checked(seen)[0]["constants"]
         if constants:
             recording = self.place.recording
@@ -226,6 +242,22 @@ class _Maker:
                 "pytest, name the folder in pytest's setting pythonpath, or install it: pip install -e ."
             )
         return prover
+
+    def _note_variables(self, prover: Prover, needed: list[str]) -> None:
+        self.environment = needed
+        if needed:
+            which = "any value will do" if takes_any_value(prover, needed) else "with a value like here"
+            self.notes.append(f"a replay needs {', '.join(needed)} in its environment ({which})")
+
+    def _check_nothing_left(self) -> None:
+        for_people = (self.place.snapshot, self.place.test_file)
+        folders = (self.place.recording.parent, blobs_dir(self.place.recording))
+        looks = [
+            Look(path, self.filing.added(path), is_text=path in for_people)
+            for path in self.filing.files
+            if path in for_people or path.parent in folders
+        ]
+        check_nothing_left(looks, os.environ, self.personal if self.wishes.scrub else None)
 
     def _write_conftest(self, folder: Path) -> None:
         """Let a bare pytest import the agent: it puts only the test's own folder on the path.
@@ -269,6 +301,8 @@ class _Maker:
 
     def _note_what_to_know(self) -> None:
         failure = self.run.failure
+        if personal := self._personal_in_words():
+            self.notes.append(personal)
         self.notes += notes_on_paths(self.wishes.criterion, self.run)
         if failure is not None and failure.kind == "marked" and not self.run.criterion:
             self.notes.append(
@@ -280,6 +314,14 @@ class _Maker:
                 f"{name} was not recorded, and the test hands in None: "
                 "put in what the agent's own code needs of it"
             )
+
+    def _personal_in_words(self) -> str:
+        outside, own = in_words(self.personal.outside), in_words(self.personal.own)
+        scrub = self.wishes.scrub
+        told = f"{outside}; {'replaced' if scrub else '--scrub replaces them'}" if outside else ""
+        left = f"{own} of the agent's own code, which stays" if own and (scrub or outside) else ""
+        words = "; ".join(filter(None, [told, left]))
+        return f"personal data: {words}" if words else ""
 
 
 def _how_far(run: Run, stopped: list[str]) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from stepfork._verdict.document import walk
 from stepfork.errors import NotReproduced, OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepfork._calls import Run
 
 Verdict = dict[str, Any]
@@ -44,8 +46,8 @@ class Seen:
         return not self.verdicts and "ModuleNotFoundError" in self.output
 
 
-def run_pytest(test_file: Path, name: str, root: Path, *, times: int, path: bool) -> Seen:
-    """Run one test of a file, ``times`` times in one process; ``path``: with PYTHONPATH as it is here."""
+def run_pytest(test_file: Path, name: str, root: Path, *, times: int, environment: Mapping[str, str]) -> Seen:
+    """Run one test of a file, ``times`` times in one process."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "report.jsonl"
         # The cache plug-in stays, for the project's own options may name it; what it writes goes elsewhere.
@@ -54,7 +56,7 @@ def run_pytest(test_file: Path, name: str, root: Path, *, times: int, path: bool
             [sys.executable, "-P", "-m", "pytest", *options, f"{test_file}::test_{name}"],
             cwd=root,
             env={
-                **quiet_environment(path=path),
+                **environment,
                 "STEPFORK_PROOF_REPORT": str(target),
                 "STEPFORK_PROOF_TIMES": str(times),
                 "COVERAGE_FILE": f"{folder}/coverage",
@@ -79,13 +81,20 @@ class Prover:
     test_file: Path
     root: Path
     reach: Reach
+    without: frozenset[str] = frozenset()
+    """The variables of this environment that the test has to do without."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Variables that hold something else than here."""
 
     def once(self) -> Seen:
         """Run the test in a fresh process."""
         return self._run()
 
     def _run(self, times: int = 1) -> Seen:
-        return run_pytest(self.test_file, self.name, self.root, times=times, path=self.reach.needs_path)
+        environment = quiet_environment(path=self.reach.needs_path, without=self.without)
+        return run_pytest(
+            self.test_file, self.name, self.root, times=times, environment={**environment, **self.instead}
+        )
 
     def twice(self) -> Verdict:
         """Run the test twice in one process, which finds caches and clocks; raises NotReproduced."""

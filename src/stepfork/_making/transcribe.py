@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from stepfork._calls import Failure
-from stepfork._events import RunEnded, RunStarted, decode_line, encode_line, redacted, with_values
-from stepfork._journal import in_place, store_blob
+from stepfork._events import (
+    RunEnded,
+    RunStarted,
+    decode_line,
+    encode_line,
+    redacted,
+    with_values,
+)
+from stepfork._journal import store_blob
 from stepfork._paths import blobs_dir
+from stepfork._repeats import SHORT_LINE, Expander, Shortener
+from stepfork.errors import UnsafeName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stepfork._calls import Entry, Plain
     from stepfork._events import Event
+    from stepfork._making.scrub import Personal
     from stepfork._redact import Redactor
 
 _MAIN = "__main__"
+_PLACEHOLDER = re.compile(rb"\[redacted-([0-9]{1,9})\]")
 _NAMES_A_CLASS = ("$object", "$enum", "$exception", "$opaque", "$global")
 
 
@@ -32,45 +42,70 @@ class Transcript(NamedTuple):
     """Large payloads by the name of their file."""
 
 
-def transcribe(journal: Path, redactor: Redactor, *, main_module: str | None, blob_bytes: int) -> Transcript:
+def transcribe(
+    journal: Path,
+    redactor: Redactor,
+    *,
+    main_module: str | None,
+    blob_bytes: int,
+    scrub: Personal | None = None,
+) -> Transcript:
     """Return the recording of a journal or an export; what tore when the run was killed is left out.
 
-    ``main_module`` is the name under which a test imports what was ``__main__``.
-    Raises ValueError or OSError where a large payload is missing or was changed.
+    ``main_module`` is the name under which a test imports what was ``__main__``; ``scrub`` replaces
+    personal data. Raises ValueError or OSError where a large payload is missing or was changed, and
+    UnsafeName where it lies elsewhere.
     """
     *lines, _torn = journal.read_bytes().split(b"\n")
+    _check_place_of_blobs(journal)
+    expander = Expander(blobs_dir(journal))
     with tempfile.TemporaryDirectory() as folder:
         blobs = Path(folder) / "blobs"
-
-        def loaded(plain: Plain) -> Plain:
-            plain = in_place(blobs_dir(journal), plain)
-            return plain if main_module is None else renamed(plain, main_module)
 
         def stored(plain: Plain) -> Plain:
             return store_blob(blobs, plain, blob_bytes)
 
-        copies = (_copied_line(line, loaded, stored, redactor, main_module, blob_bytes) for line in lines)
-        text = b"".join(copies)
+        shortener = Shortener(stored)
+
+        def copied(line: bytes) -> bytes:
+            event = _of_module(expander.whole(decode_line(line)), main_module)
+            event = redacted(event, redactor.redact)
+            event = event if scrub is None else scrub.scrubbed(event)
+            line = encode_line(event)
+            if len(line) <= min(SHORT_LINE, blob_bytes):
+                return line
+            line = shortener.shortened(line)
+            shortener.keep()
+            return line
+
+        text = b"".join(map(copied, lines))
         return Transcript(text, {blob.name: blob.read_bytes() for blob in sorted(blobs.glob("*.json"))})
 
 
-def _copied_line(
-    line: bytes,
-    loaded: Callable[[Plain], Plain],
-    stored: Callable[[Plain], Plain],
-    redactor: Redactor,
-    main_module: str | None,
-    blob_bytes: int,
-) -> bytes:
-    names_main = main_module is not None and b'"__main__' in line
-    if not (names_main or b'"$blob"' in line or len(line) > blob_bytes or redactor.scan(line)):
-        return line + b"\n"
-    event = _of_module(with_values(decode_line(line), loaded), main_module)
-    return encode_line(with_values(redacted(event, redactor.redact), stored))
+def highest_placeholder(journal: Path) -> int:
+    """Return the highest number that stands for a secret: a new one must not look like an old one."""
+    data = [journal.read_bytes()]
+    data += [blob.read_bytes() for blob in blobs_dir(journal).glob("*.json")]
+    return max((int(number) for each in data for number in _PLACEHOLDER.findall(each)), default=0)
+
+
+def _check_place_of_blobs(journal: Path) -> None:
+    """Raise UnsafeName where a link leads out of the folder: what lies there is no part of the run."""
+    folder = blobs_dir(journal)
+    inside = journal.parent.resolve() / folder.name
+    for path in (folder, *(folder.iterdir() if folder.is_dir() else ())):
+        if not path.resolve().is_relative_to(inside):
+            raise UnsafeName(
+                f"{path} is a link out of the run's folder",
+                ways_on=["put the payloads themselves there"],
+                path=str(path),
+            )
 
 
 def _of_module(event: Event, main_module: str | None) -> Event:
-    """Name the module that was ``__main__`` where the frame of the run names it."""
+    """Name the module that was ``__main__`` where the run or a value names it."""
+    if main_module is not None:
+        event = with_values(event, lambda plain: renamed(plain, main_module))
     match event:
         case RunStarted():
             event.entry = _entry_of_module(event.entry, main_module)
@@ -89,16 +124,17 @@ def _entry_of_module(entry: Entry | None, main_module: str | None) -> Entry | No
 
 def renamed(plain: Plain, main_module: str) -> Plain:
     """Return the value with every class of ``__main__`` named by its module; texts stay as they are."""
-    if isinstance(plain, list):
-        return [renamed(item, main_module) for item in plain]
-    if not isinstance(plain, dict):
-        return plain
-    return {
-        key: _class_name(value, main_module)
-        if key in _NAMES_A_CLASS and isinstance(value, str)
-        else renamed(value, main_module)
-        for key, value in plain.items()
-    }
+    whole = [plain]
+    left: list[Any] = [whole]
+    while left:
+        container = left.pop()
+        for key, value in list(container.items() if isinstance(container, dict) else enumerate(container)):
+            if isinstance(value, (dict, list)):
+                container[key] = value.copy()
+                left.append(container[key])
+            elif key in _NAMES_A_CLASS and isinstance(value, str):
+                container[key] = _class_name(value, main_module)
+    return whole[0]
 
 
 def _class_name(name: str, main_module: str) -> str:

@@ -31,6 +31,8 @@ class Wishes:
     """An absolute path."""
     entry: str | None = None
     xfail: bool = False
+    scrub: bool = False
+    """Replace personal data."""
     criterion: Criterion = field(default_factory=Criterion)
 
 

@@ -40,6 +40,12 @@ Path: TypeAlias = list[Any]
 _Parts: TypeAlias = dict[Any, tuple[Any, Any]]
 
 _CONTENT: Final = frozenset({"list", "dict", "$set", "$bytearray"})
+_OPAQUE_INSIDE: Final = frozenset({"array", "value", "method"})
+"""Objects whose recorded parts are no attributes of theirs."""
+_FILLED: Final = frozenset(
+    {"numpy:ndarray", "array:array", "_io:BytesIO", "_io:StringIO", "pandas:DataFrame", "pandas:Series"}
+)
+"""Those of them that can be given other content; the others are replaced where they stand."""
 _VERBS: Final = frozenset({"set", "del", "append", "splice", "order", "fill"})
 
 
@@ -181,10 +187,10 @@ def _compare_objects(
         return _compare_fixed(_by_attribute(before), _by_attribute(after), path, changes)
     if kind is not None and before.get("base") != after.get("base"):
         return False
-    if kind == "array":
-        is_array: bool = after["$object"] == "numpy:ndarray"
-        changes += [["fill", path, after]] * is_array
-        return is_array
+    if kind in _OPAQUE_INSIDE:
+        is_filled = not path or after["$object"] in _FILLED
+        changes += [["fill", path, after]] * is_filled
+        return is_filled
     if not _is_by_attribute(before, after):
         changes.append(["fill", path, after])
         return True

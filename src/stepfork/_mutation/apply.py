@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 from collections import deque
 from collections.abc import (
     Callable,
@@ -148,6 +149,8 @@ def _fill(target: Any, path: Path, value: Plain, decode: Callable[[Plain], objec
         live[:] = new
     elif hasattr(type(live), "__array_interface__"):
         live[...] = new
+    elif isinstance(live, (io.BytesIO, io.StringIO)) and type(live) is type(new):
+        live.__setstate__(new.__getstate__())  # type: ignore[union-attr]
     elif type(live) is not type(new):
         raise TypeError(f"the recorded value is a {type(new).__name__}")
     _fill_attributes(live, new)

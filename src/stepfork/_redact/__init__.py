@@ -10,35 +10,32 @@ import gzip
 import re
 import threading
 from hashlib import blake2b
-from operator import itemgetter
 from os import urandom
 from typing import TYPE_CHECKING
 
-import ahocorasick_rs
-
 from stepfork._redact import placeholder as _placeholder
-from stepfork._redact.environ import environment_rules
-from stepfork._redact.match import BYTES_IN_JSON, has_redaction, matches, raw, unzipped
-from stepfork._redact.names import Names
-from stepfork._redact.placeholder import PLACEHOLDER, SCHEME
-from stepfork._redact.secrets import Span, shape_rules
+from stepfork._redact.match import has_redaction, matches, unzipped
+from stepfork._redact.placeholder import MARK, MASK, PLACEHOLDER, SCHEME
+from stepfork._redact.rules import rules_of
+from stepfork._redact.secrets import Span
+from stepfork._redact.stream import Stream
 from stepfork._redact.table import prefix_of
 from stepfork._redact.walk import Walk
-from stepfork.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepfork._calls import Plain
-    from stepfork._redact.secrets import Kind, Rule
+    from stepfork._redact.secrets import Kind
 
-__all__ = ["Redactor", "has_redaction", "matches"]
+__all__ = ["Redactor", "Stream", "has_redaction", "matches"]
 
 _Range = tuple[int, int]
 _SHORTEST_TEXT = 6
 _MOST_PASSES = 8
 _SCHEME = re.compile(SCHEME.encode())
 _PLACEHOLDER = re.compile(PLACEHOLDER)
+_NUMBER = re.compile(rb"\[redacted-([0-9]{1,9})\]")
 
 
 class Redactor:
@@ -46,7 +43,8 @@ class Redactor:
 
     ``environ``: where to look for secret values. ``keys``: names whose values are secret too. ``patterns``:
     regular expressions; the first group, or the whole match, is secret. ``custom``: is given every text and
-    key after the rules were applied and returns what to write instead. May be used from several threads.
+    key after the rules were applied and returns what to write instead; what it puts in brackets, or three
+    stars, becomes a placeholder of ours. May be used from several threads.
 
     Raises :class:`OptionError` for a pattern that does not compile.
     """
@@ -61,33 +59,25 @@ class Redactor:
     ) -> None:
         self.found: dict[str, Kind] = {}
         """What fired: rules, names and environment variables -> what kind each is. Never a value."""
-        self._names = Names(keys)
-        self._patterns = [_compiled(pattern) for pattern in patterns]
+        self.taken = 0
+        """The highest number of a placeholder that a text to be redacted may hold already."""
+        self._rules = rules_of(environ, keys, patterns)
         self._custom = custom
         self._numbers: dict[bytes, int] = {}
         self._salt = urandom(16)
-        self._lock = threading.Lock()
-        rules = [*shape_rules(), *environment_rules(environ)]
-        table = _indexed([*rules, self._names.rule()])
-        probed = _indexed([*rules, *self._names.probe_rules()])
-        self._finds = [table.get(trigger, ()) for trigger in probed]
-        self._probes = list(probed.values())
-        self._automaton = ahocorasick_rs.BytesAhoCorasick(
-            probed, implementation=ahocorasick_rs.Implementation.DFA
-        )
+        self._lock = threading.RLock()  # a signal handler may call a tool in the middle
+        self._always = custom is not None or bool(self._rules.patterns)
 
     def scan(self, data: bytes) -> bool:
         """Whether these JSON bytes may hold a secret; False is final. A few microseconds for 0.9 KB."""
-        if self._custom is not None or self._patterns:
-            return True
-        return self._may_hold(data) or self._scan_bytes(data)
+        return self._always or self._rules.may_hold(data)
 
     def redact(self, plain: Plain) -> Plain:
         """Return ``plain`` with its secrets replaced; the same object if it has none.
 
         Whatever a custom redactor raises comes out of here: what could not be redacted must not be written.
         """
-        walk = Walk(self, self._names)
+        walk = Walk(self, self._rules.names)
         result = walk.run(plain)
         return result if walk.changed else plain
 
@@ -97,7 +87,7 @@ class Redactor:
             data = text.encode("utf-8", "surrogatepass")
             redacted = self._rewritten(data)
             text = text if redacted is data else redacted.decode("utf-8", "surrogatepass")
-        for number, pattern in enumerate(self._patterns, 1):
+        for number, pattern in enumerate(self._rules.patterns, 1):
             text = self._by_pattern(f"pattern {number}", pattern, text)
         return text if self._custom is None else self._by_custom(self._custom, text)
 
@@ -121,49 +111,28 @@ class Redactor:
         start = scheme.end() if scheme and scheme.end() < len(secret) else 0
         prefix = prefix_of(secret[start:].decode("utf-8", "replace"))
         whole = Span(start, len(secret), label, "name", prefix)
-        return self._rewrite(secret, [whole, *self._spans(secret)])
+        return self.rewrite(secret, [whole, *self._rules.spans(secret)])
 
-    def _may_hold(self, data: bytes) -> bool:
-        for index, start, end in self._automaton.find_matches_as_indexes(data.lower(), overlapping=True):
-            for probe in self._probes[index]:
-                if probe(data, start, end) is not None:
-                    return True
-        return False
+    def saw(self, data: bytes) -> None:
+        """Never give a number of a placeholder in these JSON bytes to another secret."""
+        if MARK in data:
+            with self._lock:
+                self.taken = max(self.taken, 0, *map(int, _NUMBER.findall(data)))
 
-    def _scan_bytes(self, data: bytes) -> bool:
-        return b'"$byte' in data and any(self._holds(raw(found[1])) for found in BYTES_IN_JSON.finditer(data))
-
-    def _holds(self, data: bytes) -> bool:
-        inside = unzipped(data)
-        return bool(self._spans(data)) if inside is None else self._holds(inside)
-
-    def _spans(self, data: bytes) -> list[Span]:
-        """Find the secrets in a text or in binary data; they may overlap."""
-        spans: list[Span] = []
-        met = self._automaton.find_matches_as_indexes(data.lower(), overlapping=True)
-        if not met:
-            return spans
-        first = last = 0
-        for index, start, end in sorted(met, key=itemgetter(1)):
-            if first < start and end <= last:  # inside what is hidden already
-                continue
-            for find in self._finds[index]:
-                span = find(data, start, end)
-                if span is not None:
-                    spans.append(span)
-                    if span.end > last:
-                        first, last = span.start, span.end
-        return spans
+    def stream(self) -> Stream:
+        """Return what sees to the chunks of one stream, before each of them is redacted by itself."""
+        return Stream(self, self._rules)
 
     def _rewritten(self, data: bytes) -> bytes:
         # What was part of a longer word may look like a secret once that has gone.
         for _ in range(_MOST_PASSES):
-            if not (spans := self._spans(data)):
+            if not (spans := self._rules.spans(data)):
                 break
-            data = self._rewrite(data, spans)
+            data = self.rewrite(data, spans)
         return data
 
-    def _rewrite(self, data: bytes, spans: list[Span]) -> bytes:
+    def rewrite(self, data: bytes, spans: list[Span]) -> bytes:
+        """Return the data with a placeholder for each span."""
         if not spans:
             return data
         parts, position = [], 0
@@ -179,7 +148,9 @@ class Redactor:
         # Digests, so that no list of the run's secrets lies in memory.
         digest = blake2b(span.identity or secret, digest_size=16, key=self._salt).digest()
         with self._lock:
-            number = self._numbers.setdefault(digest, len(self._numbers) + 1)
+            number = self._numbers.get(digest)
+            if number is None:
+                self.taken = self._numbers[digest] = number = self.taken + 1
         return _placeholder.make(number, span.prefix, len(secret.decode("utf-8", "replace")))
 
     def _by_pattern(self, label: str, pattern: re.Pattern[str], text: str) -> str:
@@ -204,24 +175,22 @@ class Redactor:
         if replaced == text:
             return text
         self.found["custom"] = "custom"
-        return replaced
+        return self._with_placeholders(text, replaced)
 
+    def _with_placeholders(self, text: str, replaced: str) -> str:
+        """Turn what a custom redactor wrote to hide something, ``<NAME>``, into placeholders of ours.
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        what = f"the pattern {pattern!r} is no regular expression: {error}"
-        raise OptionError(what, pattern=pattern) from None
-
-
-def _indexed(rules: Iterable[Rule]) -> dict[bytes, list[Callable[[bytes, int, int], Span | None]]]:
-    """Return the rules by trigger."""
-    table: dict[bytes, list[Callable[[bytes, int, int], Span | None]]] = {}
-    for rule in rules:
-        for trigger in rule.triggers:
-            table.setdefault(trigger, []).append(rule.find)
-    return table
+        In a replay anything may stand there. Its other words, made-up names say, are text like any other.
+        """
+        secret = text.encode("utf-8", "surrogatepass")
+        theirs = _PLACEHOLDER.sub("", text)
+        marks = (mark for mark in MASK.finditer(replaced) if not mark["ours"] and mark[0] not in theirs)
+        parts, position = [], 0
+        for number, mark in enumerate(marks):
+            place = Span(0, 0, "custom", "custom", identity=b"%d:%s" % (number, secret))
+            parts += [replaced[position : mark.start()], self._placeholder(mark[0].encode(), place).decode()]
+            position = mark.end()
+        return "".join((*parts, replaced[position:]))
 
 
 def _united(spans: list[Span]) -> list[Span]:

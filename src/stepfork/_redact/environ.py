@@ -15,7 +15,7 @@ from stepfork._redact.table import prefix_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["environment_rules"]
+__all__ = ["environment_rules", "secrets_in"]
 
 _SECRET_WORD = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PWD|PASS|PAT|AUTH|COOKIE|JWT|BEARER)(?:$|_)"
@@ -29,17 +29,22 @@ _FLAGS = frozenset({"disabled", "required", "optional", "undefined", "redacted",
 _SHORTEST = 8
 
 
-def environment_rules(environ: Mapping[str, str]) -> list[Rule]:
-    """Return one rule for each form in which a secret of the environment may be written.
+def secrets_in(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return each secret of the environment with the names of the variables that hold it.
 
     A secret is the value, of 8 characters or more, of a variable whose name says so, or the password in
     a URL that any variable holds.
     """
     names: dict[str, list[str]] = {}
-    for name, value in environ.items():
+    for name, value in list(environ.items()):
         for secret in _secrets_of(name, value):
             names.setdefault(secret, []).append(name)
-    return [rule for secret, held_by in names.items() for rule in _form_rules(secret, ", ".join(held_by))]
+    return {secret: ", ".join(held_by) for secret, held_by in names.items()}
+
+
+def environment_rules(secrets: Mapping[str, str]) -> list[Rule]:
+    """Return one rule for each form in which one of these secrets may be written."""
+    return [rule for secret, held_by in secrets.items() for rule in _form_rules(secret, held_by)]
 
 
 def _secrets_of(name: str, value: str) -> Iterator[str]:
@@ -77,38 +82,53 @@ def _form_rules(secret: str, held_by: str) -> Iterator[Rule]:
     identity = secret.encode("utf-8", "surrogatepass")
     written = _written_forms(secret)
     for form in written:
-        yield Rule((form.lower(),), functools.partial(_find_form, form, held_by, identity))
+        yield Rule((form,), functools.partial(_find_form, held_by, identity))
+    for order in ("le", "be"):
+        wide = secret.encode(f"utf-16-{order}", "surrogatepass")
+        yield Rule((wide,), functools.partial(_find_wide_form, held_by, identity, order == "le"))
     for _, form in base64_forms(identity):
         for alphabet in {form, form.replace(b"+", b"-").replace(b"/", b"_")} - written:
-            yield Rule((alphabet.lower(),), functools.partial(_find_base64_form, alphabet, held_by, identity))
+            yield Rule((alphabet,), functools.partial(_find_base64_form, held_by, identity))
 
 
 def _written_forms(secret: str) -> set[bytes]:
-    """Return the secret as text, URL and Python literals show it, and each of these in JSON within JSON."""
+    """Return the secret as text, URL and Python literals show it, each in JSON within JSON, and in digits."""
     texts = {secret, repr(secret)[1:-1]}
     with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate, from undecodable bytes, has no URL form
-        texts |= {quote(secret), quote(secret, safe=""), quote_plus(secret)}
+        quoted = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
+        texts |= quoted | {_ESCAPE.sub(lambda found: found[0].lower(), text) for text in quoted}
+        texts |= {quote(text, safe="") for text in quoted}
     for _ in range(4):
         texts |= {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in texts for ascii_ in (True, False)}
-    return {text.encode("utf-8", "surrogatepass") for text in texts}
+    data = secret.encode("utf-8", "surrogatepass")
+    digits = {data.hex(), data.hex().upper()}
+    return {text.encode("utf-8", "surrogatepass") for text in texts | digits}
 
 
-def _find_form(form: bytes, held_by: str, identity: bytes, data: bytes, start: int, end: int) -> Span | None:
-    # Hexadecimal digits of an escape may be written in either case.
-    if data[start:end] != form and b"%" not in form:
-        return None
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+
+
+def _find_form(held_by: str, identity: bytes, data: bytes, start: int, end: int) -> Span:
     prefix = prefix_of(data[start:end].decode("utf-8", "replace"))
     return Span(start, end, held_by, "environment", prefix, identity)
 
 
-def _find_base64_form(
-    form: bytes, held_by: str, identity: bytes, data: bytes, start: int, end: int
+def _find_wide_form(
+    held_by: str, identity: bytes, is_little: bool, data: bytes, start: int, end: int
 ) -> Span | None:
-    if data[start:end] != form:
+    """Find UTF-16; among zeros the other byte order reads the same text one byte further on."""
+    other = data[max(0, start - 1) : start] if is_little else data[end : end + 1]
+    if start % 2 and other == b"\0":
         return None
+    return Span(start, end, held_by, "environment", "", identity)
+
+
+def _find_base64_form(held_by: str, identity: bytes, data: bytes, start: int, end: int) -> Span:
     # The characters at the edges carry bits of the secret too.
     if start and data[start - 1] in BASE64_CHARS:
         start -= 1
     while end < len(data) and data[end] in BASE64_CHARS and (end - start) % 4:
         end += 1
+    if data[end - 1 : end] != b"=":  # what is too little to fill a group tells how long the secret is
+        end += len(data[end : end + 2]) - len(data[end : end + 2].lstrip(b"="))
     return Span(start, end, held_by, "environment", "", identity)

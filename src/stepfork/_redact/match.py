@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
     from stepfork._calls import Plain
 
-__all__ = ["BYTES_IN_JSON", "BYTES_TAGS", "has_redaction", "matches", "raw", "unzipped"]
+__all__ = [
+    *("BYTES_IN_JSON", "BYTES_STARTS", "BYTES_TAGS"),
+    *("based", "has_redaction", "matches", "raw", "unzipped"),
+]
 
 BYTES_TAGS: Final = frozenset({"$bytes", "$bytearray"})
+BYTES_STARTS: Final = (b'"$bytes"', b'"$bytearray"')
 BYTES_IN_JSON: Final = re.compile(rb'"\$byte(?:s|array)": ?"([^"]*)"')
 _MARK_TEXT = MARK.decode()
 _MOST_UNZIPPED = 64 * 1024 * 1024

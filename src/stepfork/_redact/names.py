@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepfork._redact.placeholder import PLACEHOLDER, SCHEME, is_whole, redacted_at
-from stepfork._redact.secrets import Rule, Span, is_opaque
+from stepfork._redact.secrets import BOUNDARY, Rule, Span, is_opaque
 from stepfork._redact.table import prefix_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ _PHRASES: Final = frozenset(
         signing_key encryption_key master_key ssh_key deploy_key license_key subscription_key service_key
         session_key shared_access_key shared_key storage_key webhook_key function_key functions_key hmac_key
         token auth_tokens access_tokens refresh_tokens api_tokens bearer_tokens
-        authorization auth oauth jwt bearer credential credentials creds cookie cookies"""
+        authorization auth oauth jwt bearer credential credentials creds cookie cookies
+        sessid phpsessid jsessionid csrftoken"""
     )
 )
 _GLUED: Final = (
@@ -56,7 +57,7 @@ _QUALIFIERS: Final = _set(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-. "
 _LONGEST = 64
-_TRIGGERS = (b"key", b"token", b"secret", b"pass", b"pwd", b"cred", b"auth", b"cookie", b"jwt", b"bearer")
+_TRIGGERS = _set("key token secret pass pwd cred auth cookie jwt bearer sessid jsessionid csrftoken")
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -122,27 +123,41 @@ class Names:
             words = words[:-1]
         return None
 
-    def rule(self) -> Rule:
-        """Return the rule for ``NAME=value`` and ``name: value`` in text."""
-        return Rule(self._triggers(), self._find)
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules for ``NAME=value``, ``name: value`` and ``--name value`` in text."""
+        return Rule(self._triggers(), self._find), Rule(_OPTION_STARTS, self._find_option)
 
     def probe_rules(self) -> tuple[Rule, ...]:
         """Return the rules for JSON bytes, which may have a secret under a name as key or in text.
 
         Their spans tell no more than that.
         """
-        strange = tuple(_in_json(key).lower() for key in self._exact if key.strip(_NAME_CHARS))
-        return Rule(self._triggers(), self._probe), Rule(strange, _anyway)
+        strange = tuple(_in_json(key) for key in self._exact if key.strip(_NAME_CHARS))
+        return (
+            Rule(self._triggers(), self._probe),
+            Rule(_OPTION_STARTS, self._probe_option),
+            Rule(strange, _anyway),
+        )
+
+    def rules_so_far(self) -> tuple[Rule, ...]:
+        """Return these rules for a text whose end is still to come, and with it the quote behind a value."""
+        return Rule(self._triggers(), self._find_so_far), Rule(_OPTION_STARTS, self._find_option)
 
     def _triggers(self) -> tuple[bytes, ...]:
-        """Return texts of which one stands in every secret name, in lower case."""
-        return (*_TRIGGERS, *(words[-1].encode() for words in self._extra))
+        """Return texts of which one stands in every secret name, in each case that a word may have."""
+        words = {*_TRIGGERS, *(words[-1] for words in self._extra)}
+        return tuple(sorted({case.encode() for word in words for case in (word, word.title(), word.upper())}))
 
     def _probe(self, data: bytes, start: int, end: int) -> Span | None:
-        sign = _SIGN.match(data, end)
-        if not sign or _KEPT.match(data, sign.end()):
+        sign = None if _is_prose(data, end) else _SIGN.match(data, end)
+        name = self._name_at(data, start, sign.end(1)) if sign else None
+        if sign is None or name is None or _KEPT.match(data, sign.end()):
             return None
-        name = self._name_at(data, start, sign.end(1))
+        return Span(start, end, name, "name")
+
+    def _probe_option(self, data: bytes, start: int, end: int) -> Span | None:
+        option = _OPTION.match(data, start)
+        name = self.secret(option[1].decode()) if option else None
         return Span(start, end, name, "name") if name else None
 
     def _name_at(self, data: bytes, start: int, end: int) -> str | None:
@@ -157,11 +172,43 @@ class Names:
         return (self.secret(name[1:]) or self.secret(name[5:])) if escaped else None
 
     def _find(self, data: bytes, start: int, end: int) -> Span | None:
-        sign = _ASSIGN.match(data, end)
+        sign = None if _is_prose(data, end) else _ASSIGN.match(data, end)
         if not sign or redacted_at(data, sign.end()):
             return None
         name = self._name_at(data, start, sign.end(1))
         return _value_at(data, sign, name) if name else None
+
+    def _find_so_far(self, data: bytes, start: int, end: int) -> Span | None:
+        sign = None if _is_prose(data, end) else _ASSIGN.match(data, end)
+        quote = _QUOTE.match(data, sign.end()) if sign else None
+        if not sign or not quote or _closing(data, quote) >= 0 or b"\n" in data[quote.end() :]:
+            return self._find(data, start, end) if sign else None
+        name = self._name_at(data, start, sign.end(1)) if quote.end() < len(data) else None
+        if not name or redacted_at(data, quote.end()):
+            return None
+        return Span(quote.end(), len(data), name, "name")
+
+    def _find_option(self, data: bytes, start: int, end: int) -> Span | None:
+        option = _OPTION.match(data, start)
+        name = self.secret(option[1].decode()) if option else None
+        if option is None or name is None or redacted_at(data, option.end()):
+            return None
+        quote = _QUOTE.match(data, option.end())
+        if quote and (closing := _closing(data, quote)) >= 0:
+            return _span(data, quote.end(), closing, name)
+        value = _UNQUOTED.match(data, option.end())
+        return _span(data, *value.span(), name) if value and _is_argument(value[0], name) else None
+
+
+def _is_prose(data: bytes, end: int) -> bool:
+    """Whether a word that ends here is followed by another; most are: "the key to the door"."""
+    return data[end : end + 1] == b" " and data[end + 1 : end + 2].isalpha()
+
+
+def _is_argument(value: bytes, name: str) -> bool:
+    """Whether what follows an option is its value, and not the next word of a sentence about it."""
+    is_password = name.startswith("pass") or name == "pwd"
+    return not value.startswith(b"-") and (is_opaque(value) or (is_password and len(value) >= 8))
 
 
 _NAME_BYTES = _NAME_CHARS.encode()
@@ -178,6 +225,8 @@ _KEPT = re.compile(
     + rb""")(?=[\s,;&)}\]"'\\]|\Z)"""
 )
 _ASSIGN = re.compile(_NAME_END + rb"""(\\*["'])?""" + _SPACE + rb"(=>|:=|==?|:)" + _SPACE)
+_OPTION = re.compile(BOUNDARY.encode() + rb"--([A-Za-z][A-Za-z0-9-]{1,60}+) {1,4}+(?=\S)")
+_OPTION_STARTS = tuple(f"--{letter}".encode() for letter in "abcdefghijklmnopqrstuvwxyz")
 _QUOTE = re.compile(rb"""\\*["']""")
 _SCHEME = re.compile(SCHEME.encode())
 _UNQUOTED = re.compile(rb"""[^\s"'\\,;&<>()\[\]{}|`]+""")

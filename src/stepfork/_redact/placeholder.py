@@ -14,7 +14,7 @@ from stepfork._redact.table import SHAPES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MARK", "PLACEHOLDER", "SCHEME", "is_whole", "literals", "make", "redacted_at", "spans"]
+__all__ = ["MARK", "MASK", "PLACEHOLDER", "SCHEME", "is_whole", "literals", "make", "redacted_at", "spans"]
 
 MARK = b"[redacted-"
 
@@ -22,6 +22,11 @@ _PREFIXES = "|".join(f"(?:{shape.prefix})" for shape in SHAPES)
 _BARE = r"\[redacted-[0-9]+\]\**"
 SCHEME = "(?:(?:[Bb]earer|BEARER|[Bb]asic|BASIC|[Tt]oken|[Aa]pi-?[Kk]ey|[Dd]igest|[Nn]egotiate) +)"
 PLACEHOLDER = f"(?:{_PREFIXES})?{_BARE}"
+MASK = re.compile(
+    rf"(?P<ours>{PLACEHOLDER})"
+    r"|\[[\w:. -]+\]|<[\w:. -]+>|\{\{[\w:. -]+\}\}|\*{3,}|[Xx]{3,}|[\u2588\u2022]{3,}"
+)
+"""What people write to hide a text: ``[EMAIL]``, ``<PERSON 1>``, ``***``; and placeholders of ours."""
 _AT = re.compile(PLACEHOLDER.encode())
 _WHOLE = re.compile(f"{SCHEME}?{PLACEHOLDER}".encode())
 _TAIL = re.compile(_BARE.encode())

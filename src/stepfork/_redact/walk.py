@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from stepfork._calls import Plain
     from stepfork._redact.names import Names
 
-__all__ = ["Walk"]
+__all__ = ["FIXED_TAGS", "NAME_TAGS", "SCALAR_TAGS", "Walk"]
 
 # The text of these is the name of a class: no rule may touch it.
-_NAME_TAGS: Final = frozenset({"$object", "$exception", "$opaque"})
+NAME_TAGS: Final = frozenset({"$object", "$exception", "$opaque"})
+_OPTION: Final = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
 _TAG: Final = re.compile(r"\$[a-z]+")
-_FIXED_TAGS: Final = frozenset({"$ref", "$enum", "$global"})
-_SCALAR_TAGS: Final = frozenset(
+FIXED_TAGS: Final = frozenset({"$ref", "$enum", "$global"})
+SCALAR_TAGS: Final = frozenset(
     {"$int", "$float", "$complex", "$datetime", "$date", "$time", "$timedelta", "$decimal", "$uuid"}
 )
 _SCHEMA_WORDS: Final = frozenset(
@@ -50,6 +51,7 @@ class Walk:
         self._names = names
         self._left: deque[tuple[Any, str]] = deque()
         self._sets: list[list[Any]] = []
+        self._texts: dict[str, str] = {}
         self.changed = False
 
     def run(self, plain: Plain) -> Plain:
@@ -83,15 +85,17 @@ class Walk:
         name = tag(value)
         if name in BYTES_TAGS:
             return self._bytes(value, str(name), label)
-        if name in _SCALAR_TAGS:
+        if name in SCALAR_TAGS:
             return self._hidden(str(value[str(name)]), label) if label else value
-        return value if name in _FIXED_TAGS else self._later(dict(value), label)
+        return value if name in FIXED_TAGS else self._later(dict(value), label)
 
     def _text(self, text: str, label: str) -> str:
         if label:
             return self._hidden(text, label)
-        new = self._rewriter.text(text)
-        self.changed |= new is not text
+        new = self._texts.get(text)
+        if new is None:
+            new = self._texts[text] = self._rewriter.text(text)
+        self.changed |= new != text
         return new
 
     def _hidden(self, text: str, label: str) -> str:
@@ -111,11 +115,23 @@ class Walk:
     def _rewrite_list(self, items: list[Any], label: str) -> None:
         if is_change(items):
             label = label or next(filter(None, map(self._secret_in, items[1])), "")
-            items[2:] = [self._visit(item, label) for item in items[2:]]
+            keys = [step if attribute_of(step) else self._visit(step, "") for step in items[1]]
+            items[1:] = [keys, *(self._visit(item, label) for item in items[2:])]
         elif len(items) == 2 and not label and (secret := self._header(items[0])):
             items[:] = [self._visit(items[0], ""), self._visit(items[1], secret)]
         else:
-            items[:] = [self._visit(item, label) for item in items]
+            labels = [label or self._argument(items, index) for index in range(len(items))]
+            items[:] = [self._visit(item, known) for item, known in zip(items, labels, strict=True)]
+
+    def _argument(self, items: list[Any], index: int) -> str:
+        """Return the label of a value behind its option, as in ``["--password", ...]``."""
+        option, value = items[index - 1] if index else None, items[index]
+        if type(option) is not str or type(value) is not str or option[:1] != "-" or value[:1] == "-":
+            return ""
+        if _OPTION.fullmatch(option) and (secret := self._names.secret(option[2:])):
+            return secret
+        is_login = option in ("-u", "--user") and ":" in value and type(items[0]) is str
+        return "login" if is_login and "curl" in items[0] else ""
 
     def _secret_in(self, step: Plain) -> str:
         """Return the label of one step of the path of a change."""
@@ -141,7 +157,7 @@ class Walk:
             return
         labels = {key: self._label_of(key, items, label) for key in items}
         for key, value in items.items():
-            if key != name or name not in _NAME_TAGS:
+            if key != name or name not in NAME_TAGS:
                 items[key] = self._visit(value, labels[key])
         if name in SET_TAGS:
             self._sets.append(items[str(name)])
@@ -155,7 +171,7 @@ class Walk:
 
     def _rewrite_keys(self, items: dict[str, Any]) -> None:
         keys = {key: self._text(key, "") for key in items}
-        if any(new is not key for key, new in keys.items()):
+        if any(new != key for key, new in keys.items()):
             pairs = list(items.items())
             items.clear()
             for key, value in pairs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from stepfork._calls import Call
 from stepfork._codec import decode, decode_exception
 from stepfork._mutation.apply import ChangeMisfit, apply
 from stepfork._replay.maker import loop_runs_here
@@ -13,7 +14,7 @@ from stepfork.errors import ReplayStopped, StepforkError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepfork._calls import Call, Plain
+    from stepfork._calls import Plain
     from stepfork._replay.session import Replay
     from stepfork._spec import Spec
 
@@ -52,7 +53,18 @@ def recorded_answer(
         if not loop_runs_here():
             session.wait(seconds)
 
-    return Recorded(recorded, decoded, decoded_exception, change, lambda why: session.stop(call, why), wait)
+    def part(below: Call) -> Recorded:
+        return recorded_answer(session, spec, below, _moved(below, recorded.address, call.address), {})
+
+    def stop(why: str) -> ReplayStopped:
+        return session.stop(call, why)
+
+    return Recorded(recorded, decoded, decoded_exception, change, stop, wait, part)
+
+
+def _moved(below: Call, then: str, now: str) -> Call:
+    address = now + below.address[len(then) :]
+    return Call(below.kind, below.name, address, below.input, below.outcome)
 
 
 def _refuse(session: Replay, error: StepforkError) -> NoReturn:

@@ -9,7 +9,7 @@ import msgspec
 
 from stepfork._calls import Failure
 from stepfork._codec import type_name
-from stepfork._codec.exceptions import message_of
+from stepfork._codec.messages import message_of
 from stepfork._replay.stop import chain, is_after_stop
 from stepfork.errors import ReplayStopped
 

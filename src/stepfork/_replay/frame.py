@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepfork._calls import Call, Outcome, Shape, Status
-from stepfork._codec import encode_exception
+from stepfork._codec import encode, encode_exception
 from stepfork._control_flow import is_control_flow
 from stepfork._replay.shelf import Entry, Shelf, Slot
 from stepfork._replay.stop import comes_of_stop
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepfork._calls import Plain
+    from stepfork._mutation.watch import Watch
+    from stepfork._redact import Stream
     from stepfork._replay.serve import Injected, Recorded, Stop
     from stepfork._replay.session import Replay
     from stepfork._spec import Spec
@@ -49,12 +51,12 @@ class ReplayFrame:
     is_live: bool = False
     is_kept: bool = False
     """Run live for an extension."""
-    live: dict[str, Any] = field(default_factory=dict)
+    watches: dict[str, Watch] = field(default_factory=dict)
     """Of a call that runs live: the arguments that it may change in place."""
-    before: dict[str, bytes] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     """The highest number given to a call of each name that stands at no recorded address."""
     _shelves: dict[str, Shelf] = field(default_factory=dict)
+    _stream: Stream | None = None
 
     def siblings(self, spec: Spec, blank: Callable[[Plain], Plain]) -> Shelf:
         """Return the recorded steps of this name below this call."""
@@ -78,7 +80,8 @@ class ReplayFrame:
         """Note one chunk."""
         if self.call.outcome.items is None:
             self.call.outcome.items = []
-        self.call.outcome.items.append(self.session.plain(value))
+        self._stream = self._stream or self.session.stream()
+        self.call.outcome.items.append(self.session.clean(self._stream.item(encode(value).plain)))
 
     def returned(self, value: object, shape: Shape) -> None:
         """Note what the call returned."""

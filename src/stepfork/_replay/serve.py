@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from stepfork._calls import Call, Plain, Shape
+    from stepfork._context import Answer
     from stepfork.errors import ReplayStopped
 
 _GRACE = 5.0
@@ -28,6 +30,17 @@ class Recorded:
     """Gives up at this call, saying why."""
     wait: Callable[[float], None]
     """Blocks a thread until the replay is over, for so many seconds at most."""
+    part: Callable[[Call], Recorded]
+    """Serves a call that stands below it: what an attribute or method of a stream gave."""
+
+    @cached_property
+    def parts(self) -> dict[str, list[Recorded]]:
+        """What the attributes and methods of a stream gave, by name and in order."""
+        found: dict[str, list[Recorded]] = {}
+        for call in self.call.children:
+            if call.name.startswith("."):
+                found.setdefault(call.name, []).append(self.part(call))
+        return found
 
     @property
     def shape(self) -> Shape:
@@ -76,6 +89,8 @@ class Injected:
     """Notes where an exception comes from."""
     patience: float | None = field(default=None, init=False)
     is_drawn: bool = field(default=False, init=False)
+    parts: Mapping[str, Sequence[Answer]] = field(default_factory=dict, init=False)
+    stop: Callable[[str], BaseException] = field(default=AttributeError, init=False)
 
     @property
     def _is_exception(self) -> bool:
@@ -103,6 +118,11 @@ class Stop:
     stopped: ReplayStopped
     shape: Shape = "value"
     patience: float | None = field(default=None, init=False)
+    parts: Mapping[str, Sequence[Answer]] = field(default_factory=dict, init=False)
+
+    def stop(self, _why: str) -> ReplayStopped:
+        """It is the first reason that counts."""
+        return self.stopped
 
     def value(self) -> Any:
         """Raise."""

@@ -14,7 +14,7 @@ import msgspec
 from stepfork._calls import Call, Outcome, child_address, parent_address
 from stepfork._codec import encode
 from stepfork._context import AmbiguousFrame
-from stepfork._mutation.watch import changes_of, may_change
+from stepfork._mutation.watch import changes_of, watch
 from stepfork._replay.answer import recorded_answer
 from stepfork._replay.astray import late_call, lost_call
 from stepfork._replay.bindings import Bindings
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from stepfork._alias import Facts
     from stepfork._calls import Plain
-    from stepfork._redact import Redactor
+    from stepfork._redact import Redactor, Stream
     from stepfork._replay.extension import ExtensionWriter
     from stepfork._replay.load import Recording
     from stepfork._replay.override import Overrides
@@ -68,6 +68,7 @@ class Replay:
         self.rules: dict[str, Rules | None] = {}
         self._overrides = overrides
         self._redactor = redactor
+        self._redactor.saw(msgspec.json.encode(recording.run.root.input))
         self.moved_classes = moved
         self._common_rules = Rules(common_tolerance)
         self.given_rules: list[tuple[str, Rules]] = [("", Rules(tolerance))]
@@ -145,9 +146,14 @@ class Replay:
         """Encode and redact a value as the recorder did."""
         return self.clean(encode(value).plain)
 
+    def stream(self) -> Stream:
+        """Return what looks for secrets that a stream brings in pieces."""
+        return self._redactor.stream()
+
     def clean(self, plain: Plain) -> Plain:
         """Redact as the recorder did; frozen, since the agent may change the live value later."""
         data = msgspec.json.encode(plain)
+        self._redactor.saw(data)
         return self._redactor.redact(plain) if self._redactor.scan(data) else msgspec.json.decode(data)
 
     def enter(
@@ -175,6 +181,10 @@ class Replay:
         call = getattr(frame, "call", None)
         self.failures.failed(reason, (call and call.address) or self.recording.run.root.address)
 
+    def give_up(self, fault: Exception) -> None:
+        """A fault of ours in a call that runs live: the replay has none to spare."""
+        raise fault
+
     def forget(self) -> None:
         """In a forked child: no call is answered."""
         self.is_open = False
@@ -183,7 +193,7 @@ class Replay:
         """Write a call that ran live into the extension."""
         with self._lock:
             if self._extension is not None:
-                self._extension.write(frame.call, self.clean(changes_of(frame)))
+                self._extension.write(frame.call, self.clean(changes_of(frame.watches)))
 
     def close(self) -> None:
         """No call is answered any more; put the calls into their final order."""
@@ -361,7 +371,7 @@ class Replay:
     def _run_live(self, frame: ReplayFrame, arguments: Mapping[str, Any]) -> None:
         frame.is_live = True
         if frame.spec is not None:
-            frame.live, frame.before = may_change(frame.spec, arguments, frame.call.input)
+            frame.watches = watch(frame.spec, arguments, frame.call.input)
 
     def wait(self, seconds: float) -> None:
         """Block this thread until the replay is over, for so many seconds at most."""

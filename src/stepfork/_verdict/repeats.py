@@ -12,21 +12,18 @@ Two forms stand in the place of an argument, both with the address of an earlier
       gone: [/orders/A-18]
       list: {/log: {at: 3, out: 0, in: [...]}}
 
-The keys of ``changes`` are places in the value as JSON Pointers.
+The form of ``changes`` is told in ``_patch``.
 """
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepfork._codec import canonical
-from stepfork._plain import tag
+from stepfork._patch import differences, patched
 from stepfork._verdict.document import Node, in_order, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stepfork._calls import Plain
 
 _SHORT_BYTES = 160
@@ -83,7 +80,8 @@ class _Shortener:
         name = _name_of(address)
         there, items = self._lists.get((name, key), ("", []))
         self._lists[name, key] = address, value
-        if len(items) < 2 or len(value) < len(items) or not _same(value[: len(items)], items):
+        beginning = value[: len(items)]
+        if len(items) < 2 or beginning != items or canonical(beginning) != canonical(items):
             return value
         return {"$begins as": there, "items": len(items), "then": value[len(items) :]}
 
@@ -96,10 +94,10 @@ class _Shortener:
         self._latest[key] = first, value
         if first != address:
             return {"$as in": first}
-        changes = _changes(before, value)
+        changes = differences(before, value)
         if not there or len(canonical(changes)) * _MUCH_SHORTER > len(data):
             return value
-        if canonical(_changed(before, changes)) != data:
+        if canonical(patched(before, changes)) != data:
             return value
         return {"$as in": there, "changes": changes}
 
@@ -136,81 +134,6 @@ class _Expander:
         if "changes" not in value:
             return before
         try:
-            return _changed(before, value["changes"])
-        except (LookupError, TypeError, AttributeError):
+            return in_order(patched(before, value["changes"]))
+        except ValueError:
             raise ValueError(f"{address}: the changes of {key} do not fit what {there} has") from None
-
-
-def _same(before: Plain, after: Plain) -> bool:
-    # 1 == True == 1.0: only the bytes tell these apart.
-    return before is after or (before == after and canonical(before) == canonical(after))
-
-
-def _changes(before: Plain, after: Plain) -> dict[str, Any]:
-    """Return what turns ``before`` into ``after``, in the form that stands in the snapshot."""
-    found: dict[str, Any] = {"set": {}, "gone": [], "list": {}}
-    for verb, pointer, value in _differences(before, after, ""):
-        if verb == "gone":
-            found["gone"].append(pointer)
-        else:
-            found[verb][pointer] = value
-    return {verb: part for verb, part in found.items() if part}
-
-
-def _differences(before: Plain, after: Plain, pointer: str) -> Iterator[tuple[str, str, Any]]:
-    if _same(before, after):
-        return
-    if isinstance(before, dict) and isinstance(after, dict) and tag(before) == tag(after):
-        yield from (("gone", _below(pointer, key), None) for key in before if key not in after)
-        for key, value in after.items():
-            if key in before:
-                yield from _differences(before[key], value, _below(pointer, key))
-            else:
-                yield "set", _below(pointer, key), value
-    elif isinstance(before, list) and isinstance(after, list):
-        yield from _in_lists(before, after, pointer)
-    else:
-        yield "set", pointer, after
-
-
-def _in_lists(before: list[Plain], after: list[Plain], pointer: str) -> Iterator[tuple[str, str, Any]]:
-    shorter = min(len(before), len(after))
-    start = next((at for at in range(shorter) if not _same(before[at], after[at])), shorter)
-    rest = shorter - start
-    behind = next((at for at in range(rest) if not _same(before[-1 - at], after[-1 - at])), rest)
-    out, into = before[start : len(before) - behind], after[start : len(after) - behind]
-    if len(out) != len(into):
-        yield "list", pointer, {"at": start, "out": len(out), "in": into}
-        return
-    for at, (old, new) in enumerate(zip(out, into, strict=True), start):
-        yield from _differences(old, new, _below(pointer, str(at)))
-
-
-def _below(pointer: str, key: str) -> str:
-    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-
-
-def _changed(before: Plain, changes: dict[str, Any]) -> Plain:
-    """Apply the changes to a copy, and sort it as a document is sorted."""
-    whole: list[Any] = [copy.deepcopy(before)]
-    for pointer in changes.get("gone", ()):
-        holder, key = _reach(whole, pointer)
-        del holder[key]
-    for pointer, value in changes.get("set", {}).items():
-        holder, key = _reach(whole, pointer)
-        holder[key] = value
-    for pointer, cut in changes.get("list", {}).items():
-        holder, key = _reach(whole, pointer)
-        holder[key][cut["at"] : cut["at"] + cut["out"]] = cut["in"]
-    return in_order(whole[0])
-
-
-def _reach(whole: list[Any], pointer: str) -> tuple[Any, Any]:
-    """Return what holds the place, and the key of the place in it."""
-    holder: Any = whole
-    key: Any = 0
-    for part in pointer.split("/")[1:]:
-        holder = holder[key]
-        name = part.replace("~1", "/").replace("~0", "~")
-        key = int(name) if isinstance(holder, list) else name
-    return holder, key

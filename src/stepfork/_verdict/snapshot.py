@@ -56,17 +56,47 @@ def from_text(text: str, path: Path) -> Node:
         data = yaml.load(text, Loader=_loader())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise _damaged(path, text, error) from None
+    if _holds_one_thing_twice(data):
+        raise _no_snapshot(path, _line_of_alias(text), "it has aliases, and snapshots have none")
     try:
         _check(data)
         return expanded(data)
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
-        raise SnapshotDamaged(
-            f"not a snapshot: {path}:1",
-            detail=[("why", str(error) or type(error).__name__)],
-            ways_on=_WAYS_ON,
-            path=str(path),
-            line=1,
-        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        raise _no_snapshot(path, 1, str(error) or type(error).__name__) from None
+
+
+def _no_snapshot(path: Path, line: int, why: str) -> SnapshotDamaged:
+    return SnapshotDamaged(
+        f"not a snapshot: {path}:{line}",
+        detail=[("why", why)],
+        ways_on=_WAYS_ON,
+        path=str(path),
+        line=line,
+    )
+
+
+def _holds_one_thing_twice(data: Any) -> bool:
+    """Whether an alias ties the document into a knot, or into something that grows with every look at it."""
+    seen: set[int] = set()
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, (list, dict)):
+            continue
+        if value and id(value) in seen:
+            return True
+        seen.add(id(value))
+        waiting += value.values() if isinstance(value, dict) else value
+    return False
+
+
+def _line_of_alias(text: str) -> int:
+    import yaml
+
+    events = yaml.parse(text, Loader=_loader())
+    marks = (event.start_mark for event in events if isinstance(event, yaml.AliasEvent))
+    mark = next(marks, None)
+    return 1 if mark is None else mark.line + 1
 
 
 def read(path: Path) -> Node:

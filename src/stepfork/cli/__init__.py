@@ -35,6 +35,7 @@ _EXIT_CODES: dict[type[errors.StepforkError], int] = {
     errors.RecordingTooNew: UNUSABLE,
     errors.RunNotFound: UNUSABLE,
     errors.NotReproduced: UNUSABLE,
+    errors.NotRedacted: UNUSABLE,
     errors.EntryNotFound: UNUSABLE,
     errors.SnapshotDamaged: UNUSABLE,
     errors.ClassChanged: UNUSABLE,

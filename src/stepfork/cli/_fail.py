@@ -8,9 +8,12 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
+from stepfork._ending import limits_of
 from stepfork._events import RunMarked, encode_line
 from stepfork._journal import is_going_on
 from stepfork._open_run import make_redactor
+from stepfork._retention import keeper_of
+from stepfork._run_files import is_run_id, marked_print
 from stepfork._settings import settings
 from stepfork._store import find_run, runs_folder
 from stepfork.cli import _words
@@ -56,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     _refuse_what_needs_no_mark(stored)
     reason = str(make_redactor(settings()).redact(reason))
     _append(stored.path, encode_line(RunMarked(reason)))
+    _keep_as_failed(stored, reason)
     if args.json:
         show_json({"id": stored.id, "path": str(stored.path), "reason": reason})
         return 0
@@ -64,6 +68,14 @@ def run(args: argparse.Namespace) -> int:
         show([[Span(f"before: {_words.first_line(before.message)}", "faint")]])
     show([[Span(f"make a test of it: stepfork make-test {shlex.quote(args.run)}", "faint")]])
     return 0
+
+
+def _keep_as_failed(stored: StoredRun, reason: str) -> None:
+    """Let it no longer count as one of the runs that passed, of which few are kept."""
+    if stored.path == runs_folder() / f"{stored.id}.jsonl" and is_run_id(stored.id):
+        with contextlib.suppress(OSError):  # where the folder cannot be written, nothing is removed either
+            why = marked_print(stored.name, reason)
+            keeper_of(stored.path.parent).note(stored.id, why, limits_of(settings()))
 
 
 def _refuse_what_needs_no_mark(stored: StoredRun) -> None:

@@ -50,6 +50,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--times", action="append", default=[], metavar="TOOL=N", help="how often a tool must be called"
     )
+    parser.add_argument(
+        "--scrub",
+        action="store_true",
+        help="replace e-mail addresses, phone numbers, card numbers and IBANs in what is written",
+    )
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
@@ -65,9 +70,8 @@ def run(args: argparse.Namespace) -> int:
     root = project_root(Path.cwd())
     stored = find_run(args.run, runs_folder())
     with progress(quiet=args.json) as say:
-        made = make_test(
-            stored.path, stored.run, root, Wishes(args.name, into, args.entry, args.xfail, criterion), say
-        )
+        wishes = Wishes(args.name, into, args.entry, args.xfail, args.scrub, criterion)
+        made = make_test(stored.path, stored.run, root, wishes, say)
     if args.json:
         show_json(_for_machines(made, root))
     else:
@@ -95,6 +99,10 @@ def _for_machines(made: Made, root: Path) -> dict[str, Any]:
         "snapshot": _relative(made.snapshot, root),
         "files": [_relative(path, root) for path in made.files],
         "notes": made.notes,
+        "personal": made.personal,
+        "personal_in_code": made.personal_in_code,
+        "scrubbed": made.is_scrubbed,
+        "environment": made.environment,
     }
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._recording import read_run
+from stepfork._retention import times_seen
 from stepfork._store import StoredRun, how_to_record, list_runs, runs_folder
 from stepfork._text import ago
 from stepfork.cli import _words
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(f"--limit {args.limit} shows nothing", ways_on=["give a number from 1 on"])
     folder = runs_folder()
     stored = list_runs(folder)
-    rows = _rows(stored, only_failed=args.failed)
+    rows = _rows(stored, times_seen(folder), only_failed=args.failed)
     if args.json:
         show_json({"folder": str(folder), "runs": [_document(row) for row in islice(rows, args.limit)]})
     elif not stored:
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(runs: list[StoredRun], *, only_failed: bool) -> Iterator[_Row]:
+def _rows(runs: list[StoredRun], seen: dict[str, int], *, only_failed: bool) -> Iterator[_Row]:
     for stored in runs:
         try:
             # Not stored.run: a thousand runs need not be in memory at once.
@@ -84,11 +85,16 @@ def _rows(runs: list[StoredRun], *, only_failed: bool) -> Iterator[_Row]:
             if run.failure is not None or not only_failed:
                 yield _Row(
                     stored,
-                    _words.outcome(run),
+                    _times(_words.outcome(run), seen.get(stored.id, 1)),
                     _words.place(run),
                     sum(1 for _ in run.walk()),
-                    _facts(run),
+                    {**_facts(run), "seen": seen.get(stored.id, 1)},
                 )
+
+
+def _times(outcome: Span, seen: int) -> Span:
+    """Add how often the failure was seen: of most of its runs nothing else is left."""
+    return outcome if seen < 2 else outcome._replace(text=f"{outcome.text} ({seen} times)")
 
 
 def _damage(error: StepforkError) -> Span:
@@ -108,6 +114,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "incomplete": run.incomplete,
         "failure": run.failure,
         "seconds": run.seconds,
+        "parent": run.parent,
     }
 
 

@@ -127,6 +127,8 @@ def _heading(stored: StoredRun) -> Iterator[Line]:
     length = f" in {_words.duration(run.seconds)}" if run.ended else ""
     age = ago(time.time() - run.started)
     yield [Span(f"{count}{length}, {age}, {os.path.relpath(stored.path)}", "faint")]
+    if run.parent is not None:
+        yield [Span(f"in a process that run {run.parent} started", "faint")]
 
 
 def _tree(run: Run) -> Iterator[Line]:
@@ -279,6 +281,7 @@ def _run_document(stored: StoredRun) -> dict[str, Any]:
         "ended": run.ended,
         "incomplete": run.incomplete,
         "made_by": run.made_by,
+        "parent": run.parent,
         "calls": [_call_document(call) for call in run.walk()],
     }
 

@@ -1,0 +1,1 @@
+"""What recording costs: ratios, each measured in one run. ``make bench`` prints them all."""

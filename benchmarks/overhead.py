@@ -1,0 +1,75 @@
+"""What stepfork costs where nothing is recorded: a decorated call, a step with recording off, the import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import wrapt
+
+import stepfork
+from benchmarks.paired import in_turns, table
+
+_CALLS = 20_000
+_IMPORTS = 3
+
+
+def _work(number: int) -> int:
+    return number
+
+
+@wrapt.decorator
+def _nothing(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
+_bare = _nothing(_work)
+_tool = stepfork.tool(_work, name="tool")
+_step = stepfork.step(_work, name="step")
+
+
+def _calls(function: Callable[[int], int]) -> Callable[[], int]:
+    def way() -> int:
+        for number in range(_CALLS):
+            function(number)
+        return _CALLS
+
+    return way
+
+
+def _imports(statement: str) -> Callable[[], int]:
+    def way() -> int:
+        for _ in range(_IMPORTS):
+            subprocess.run([sys.executable, "-c", statement], check=True)
+        return _IMPORTS
+
+    return way
+
+
+def main() -> None:
+    """Print a table of ratios."""
+    os.environ["STEPFORK_RECORD"] = "off"
+    calls = in_turns(
+        [("wrapt", _calls(_bare)), ("tool", _calls(_tool)), ("step", _calls(_step)), ("call", _calls(_work))]
+    )
+    imports = in_turns(
+        [
+            ("nothing", _imports("pass")),
+            ("wrapt", _imports("import wrapt")),
+            ("stepfork", _imports("import stepfork")),
+        ]
+    )
+    rows = [
+        ["a tool without a run / a bare wrapt call", f"{calls['tool'].ratio(calls['wrapt']):.2f}"],
+        ["a step with recording off / a bare wrapt call", f"{calls['step'].ratio(calls['wrapt']):.2f}"],
+        ["import stepfork / import wrapt", f"{imports['stepfork'].ratio(imports['wrapt']):.2f}"],
+        ["import wrapt / python -c pass", f"{imports['wrapt'].ratio(imports['nothing']):.2f}"],
+    ]
+    print(table("Where nothing is recorded", ["", "ratio"], rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Work that a run gives to another process: what is called there is a run of its own that names its parent.
+
+Who starts the process says so: in the environment of a subprocess, in the function that a pool of processes
+is handed, in the process object itself. Nothing global is set, for many runs may be open at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from stepfork import _context
+from stepfork._context import Frame, _frame, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepfork._calls import Shape
+    from stepfork._spec import Spec
+
+
+class Job:
+    """What runs here for a run in another process, as a frame and its session in one.
+
+    A step that is called in it opens a run, as ever. For a tool outside of any step it opens one itself.
+    """
+
+    is_replay = False
+    answer = None
+    is_ended = False
+
+    def __init__(self, parent_run: str, name: str) -> None:
+        self.parent_run = parent_run
+        self.name = name
+        self.is_open = True
+        self._root: Frame | None = None
+        self._is_tried = False
+        self._lock = threading.RLock()
+
+    @property
+    def session(self) -> Job:
+        """It is its own."""
+        return self
+
+    @property
+    def base(self) -> Job:
+        """It is its own."""
+        return self
+
+    @property
+    def id(self) -> str:
+        """The run that other processes, started from here, belong to."""
+        root: Any = self.root
+        return self.parent_run if root is None else str(root.session.id)
+
+    @property
+    def root(self) -> Frame | None:
+        """The root of the run that it opened; None where there is none."""
+        root = self._root
+        return root if root is not None and root.session.is_open else None
+
+    def enter(
+        self, spec: Spec, _parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Frame | None:
+        """Open a run for the first tool that is called, and enter it."""
+        with self._lock:
+            if not self._is_tried:
+                self._is_tried = True
+                self._root = self._open(spec)
+        root = self.root
+        return None if root is None else root.session.enter(spec, root, args, kwargs)
+
+    def _open(self, spec: Spec) -> Frame | None:
+        from stepfork._home import file_of
+        from stepfork._open_run import open_run
+        from stepfork._spec import Options, Spec, address_part
+
+        root = Spec("step", spec.function, Options(name=self.name), address_part(self.name))
+        with running(self):
+            return open_run(root, dict, file=lambda: file_of(spec.function))
+
+    def fail(self, reason: str, _frame: Any) -> None:
+        """Mark the run that it opened."""
+        root = self.root
+        if root is not None:
+            root.session.fail(reason, root)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the run that it opened."""
+        root, self.is_open = self.root, False
+        if root is None:
+            return
+        if error is None:
+            root.returned(None, "value")
+        else:
+            root.raised(error, "value")
+
+    def forget(self) -> None:
+        """In a forked child: that one has a job of its own."""
+        self.is_open = False
+
+    def give_up(self, fault: Exception) -> None:
+        """It records nothing itself."""
+
+    def item(self, value: object) -> None:
+        """It is no call."""
+
+    def returned(self, value: object, shape: Shape) -> None:
+        """It is no call."""
+
+    def raised(self, error: BaseException, shape: Shape) -> None:
+        """It is no call."""
+
+    def closed_early(self, shape: Shape) -> None:
+        """It is no call."""
+
+
+def run_job(parent_run: str, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Run, in another process, what belongs to a run in this one."""
+    job = Job(parent_run, name)
+    _context.busy.append(job)
+    try:
+        with running(job):
+            result = function(*args, **kwargs)
+    except BaseException as error:
+        job.end(error)
+        raise
+    finally:
+        _context.busy.remove(job)
+    job.end()
+    return result
+
+
+def belong_to(parent_run: str) -> None:
+    """Let this whole process, which just began, belong to a run in another one."""
+    script = Path(sys.argv[0] if sys.argv else "").stem
+    job = Job(parent_run, "python" if script in ("", "-", "-c", "-m") else script)
+    _context._open.append(job)
+    _context.busy.append(job)
+    atexit.register(job.end)
+
+
+@functools.cache
+def name_the_parent_in_processes() -> None:
+    """Wrap the places where processes get their work; done once, when the first run opens."""
+    wrapt.register_post_import_hook(_wrap_process, "multiprocessing.process")
+    wrapt.register_post_import_hook(_wrap_pool, "multiprocessing.pool")
+    wrapt.register_post_import_hook(_wrap_executor, "concurrent.futures.process")
+    wrapt.register_post_import_hook(_wrap_subprocess, "subprocess")
+
+
+def _wrap_process(module: Any) -> None:
+    wrapt.wrap_function_wrapper(module, "BaseProcess.start", _start)
+
+
+def _wrap_executor(module: Any) -> None:
+    wrapt.wrap_function_wrapper(module, "ProcessPoolExecutor.submit", _submit)
+
+
+def _wrap_pool(module: Any) -> None:
+    for name in ("_map_async", "apply_async", "imap", "imap_unordered"):
+        wrapt.wrap_function_wrapper(module, f"Pool.{name}", _submit)
+
+
+def _wrap_subprocess(module: Any) -> None:
+    wrapt.wrap_function_wrapper(module, "Popen.__init__", _start_program)
+
+
+def _recorded_run() -> str | None:
+    """Return the id of the run that is being recorded here."""
+    frame = _frame.get()
+    if frame is None or not frame.session.is_open:
+        sessions = [session for session in list(_context._open) if session.is_open]
+        frame = sessions[0].base if len(sessions) == 1 else None
+    if frame is None or frame.session.is_replay:
+        return None
+    run_id = getattr(frame.session, "id", None)
+    return run_id if isinstance(run_id, str) else None
+
+
+_WORKERS = ("multiprocessing.pool", "concurrent.futures.process")
+
+
+def _start(
+    wrapped: Callable[..., Any], process: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    target = getattr(process, "_target", None)
+    run_id = _recorded_run()
+    if run_id is None:
+        return wrapped(*args, **kwargs)
+    if getattr(target, "__module__", None) in _WORKERS:
+        # A worker outlives this call, and serves others.
+        token = _frame.set(None)
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            _frame.reset(token)
+    run, own = process.run, vars(process).get("run")
+    process.run = functools.partial(run_job, run_id, _name_of(target or run), run)
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        del process.run
+        if own is not None:
+            process.run = own
+
+
+def _submit(wrapped: Callable[..., Any], pool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    run_id = _recorded_run()
+    if run_id is None or not args:
+        return wrapped(*args, **kwargs)
+    function, *rest = args
+    if type(pool).__name__ == "ThreadPool":
+        function = functools.partial(_in_frame, _frame.get(), function)
+    else:
+        function = functools.partial(run_job, run_id, _name_of(function), function)
+    return wrapped(function, *rest, **kwargs)
+
+
+def _in_frame(frame: Frame | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    with running(frame):
+        return function(*args, **kwargs)
+
+
+def _name_of(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.args[0] if function.args and callable(function.args[0]) else function.func
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def _start_program(
+    wrapped: Callable[..., Any], _popen: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    run_id = _recorded_run()
+    if run_id is None or len(args) > _BEFORE_ENV:
+        return wrapped(*args, **kwargs)
+    env = kwargs.get("env")
+    if env is None:
+        env = os.environ
+    elif not isinstance(env, dict):
+        return wrapped(*args, **kwargs)
+    return wrapped(*args, **{**kwargs, "env": {**env, _context.PARENT: run_id}})
+
+
+_BEFORE_ENV = 10
+"""The positional arguments of Popen before that one."""

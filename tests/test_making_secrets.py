@@ -1,0 +1,145 @@
+"""What ``make-test`` does about secrets: a second look, what a replay needs of the environment, links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from project import MINIMAL, Project
+from road import STRANGER
+from stepfork._making.leftover import Look, check_nothing_left
+from stepfork.errors import NotRedacted
+
+BARE: dict[str, str | None] = {**STRANGER, "PYTHONPATH": None}
+SECRET = "kS83-hd72-Qm41-zz09"
+
+AGENT = """
+    import os
+    import stepfork
+
+
+    class Denied(Exception):
+        pass
+
+
+    @stepfork.tool
+    def fetch(account, headers):
+        return {"balance": 0, "note": "ticket TCK-20261130-77"}
+
+
+    @stepfork.step
+    def handle(account):
+        found = fetch(account, {"Authorization": f"Bearer {key()}"})
+        raise Denied(found["note"])
+
+
+    def key():
+        return {key}
+
+
+    if __name__ == "__main__":
+        handle(7)
+"""
+
+
+def recorded(project: Project, key: str, **environ: str) -> dict[str, str | None]:
+    """Run the agent with these variables; return the environment to make the test in."""
+    env = {**BARE, **environ}
+    project.write({"agent.py": AGENT.replace("{key}", key)})
+    assert "Denied" in project.run("python", "agent.py", env=env).err
+    return env
+
+
+@pytest.mark.slow
+def test_the_variables_that_a_replay_needs_are_named_and_no_others(project: Project) -> None:
+    """Found by leaving them out; where the secret is another, the test shows the same (B43)."""
+    env = recorded(project, 'os.environ["BANK_API_KEY"]', BANK_API_KEY=SECRET, MAIL_TOKEN=f"{SECRET}-2")
+    made = project.stepfork("make-test", "--json", env=env)
+    assert made.code == 0, made
+    assert made.json["environment"] == ["BANK_API_KEY"]
+    assert "a replay needs BANK_API_KEY in its environment (any value will do)" in made.json["notes"]
+    assert not [name for name, data in project.files().items() if SECRET.encode() in data]
+    for value, shows in (("x", "StillFailing"), (None, "KeyError")):
+        seen = project.pytest("-q", env={**BARE, "BANK_API_KEY": value})
+        assert (seen.code, shows in seen.out) == (1, True), seen
+
+
+def test_no_variable_is_named_where_a_replay_needs_none(project: Project) -> None:
+    """The agent reads the key only if it is there; the test is proved without it."""
+    env = recorded(project, 'os.environ.get("BANK_API_KEY")', BANK_API_KEY=SECRET)
+    made = project.stepfork("make-test", "--json", env=env)
+    assert made.code == 0, made
+    assert made.json["environment"] == []
+    assert not [note for note in made.json["notes"] if "environment" in note]
+
+
+def test_a_rule_that_came_after_the_run_takes_its_secrets_out(project: Project) -> None:
+    """Told in one line; the journal is not touched, and the failure comes back (B43, B44)."""
+    env = recorded(project, '"no key"')
+    journals = project.files(".stepfork/runs")
+    project.write(
+        {"pyproject.toml": MINIMAL["pyproject.toml"] + "[tool.stepfork]\nredact_patterns = ['TCK-[0-9-]+']\n"}
+    )
+    made = project.stepfork("make-test", env=env)
+    assert made.code == 0, made
+    assert "note   secrets were found and replaced: pattern 1\n" in made.out
+    written = {
+        name: data for name, data in project.files().items() if name.startswith(("tests/", "snapshots/"))
+    }
+    assert not [name for name, data in written.items() if b"TCK-2026" in data]
+    kept = project.files(".stepfork/runs")
+    assert {name: kept[name] for name in journals if name.endswith(".jsonl")} == {
+        name: data for name, data in journals.items() if name.endswith(".jsonl")
+    }
+
+
+def test_a_secret_in_a_name_is_refused_and_nothing_is_written(project: Project) -> None:
+    """A placeholder can stand for no name: the file, the variable and the way out are told."""
+    source = f"""
+        import stepfork
+
+
+        def agent():
+            with stepfork.run("ticket {SECRET}"):
+                raise LookupError("no such ticket")
+
+
+        if __name__ == "__main__":
+            agent()
+    """
+    project.write({"agent.py": source})
+    project.run("python", "agent.py", env=BARE)
+    before = project.files()
+    env = {**BARE, "BANK_API_KEY": SECRET}
+    refused = project.stepfork("make-test", "--entry", "agent:agent", "--name", "t", "--json", env=env)
+    assert refused.code == 3, refused
+    assert refused.json["error"]["code"] == "SF406"
+    assert "BANK_API_KEY would stand in t.jsonl" in refused.json["error"]["what"]
+    assert project.files() == before
+
+
+def test_text_for_people_is_held_to_the_shapes_of_secrets_too(tmp_path: Path) -> None:
+    """In a recording as a whole only values are looked for; each of its texts was looked at by every rule."""
+    key = b"said sk-proj-a8Kd03jfmQ29vbXzLpQ8sT41 to me"
+    check_nothing_left([Look(tmp_path / "a.jsonl", key, is_text=False)], {}, None)
+    with pytest.raises(NotRedacted, match=r"openai-key would stand in a\.yaml"):
+        check_nothing_left([Look(tmp_path / "a.yaml", key, is_text=True)], {}, None)
+    check_nothing_left([Look(tmp_path / "a.yaml", b"said [redacted-1]****", is_text=True)], {}, None)
+
+
+@pytest.mark.parametrize("link", ["tests", "tests/recordings", "tests/recordings/t.jsonl"])
+def test_nothing_is_written_through_a_link_that_leads_out_of_the_project(
+    link: str, project: Project, tmp_path: Path
+) -> None:
+    """Neither a folder nor a file that is not there yet (B47)."""
+    env = recorded(project, "'no key'")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project.root / link).parent.mkdir(parents=True, exist_ok=True)
+    target = outside if not link.endswith(".jsonl") else outside / "t.jsonl"
+    (project.root / link).symlink_to(target)
+    refused = project.stepfork("make-test", "--name", "t", env=env)
+    assert refused.code == 2, refused
+    assert "is a link out of" in refused.err or "exists already" in refused.err
+    assert not list(outside.iterdir())
