@@ -94,8 +94,8 @@ def test_a_rule_that_came_after_the_run_takes_its_secrets_out(project: Project) 
     }
 
 
-def test_a_secret_in_a_name_is_refused_and_nothing_is_written(project: Project) -> None:
-    """A placeholder can stand for no name: the file, the variable and the way out are told."""
+def test_a_secret_in_a_name_never_gets_into_a_test(project: Project) -> None:
+    """Known only when the test is made, it is replaced; what then no longer is the recorded run is refused."""
     source = f"""
         import stepfork
 
@@ -113,10 +113,23 @@ def test_a_secret_in_a_name_is_refused_and_nothing_is_written(project: Project) 
     before = project.files()
     env = {**BARE, "BANK_API_KEY": SECRET}
     refused = project.stepfork("make-test", "--entry", "agent:agent", "--name", "t", "--json", env=env)
-    assert refused.code == 3, refused
-    assert refused.json["error"]["code"] == "SF406"
-    assert "BANK_API_KEY would stand in t.jsonl" in refused.json["error"]["what"]
+    assert (refused.code, refused.json["error"]["code"]) == (3, "SF401"), refused
     assert project.files() == before
+
+
+def test_a_secret_in_a_name_is_in_no_file_of_the_runs(project: Project) -> None:
+    """(B43) Neither in the journal nor in what the folder of the runs remembers of it."""
+    source = """
+        import os, stepfork
+
+        with stepfork.run("ticket " + os.environ["BANK_API_KEY"]):
+            raise LookupError("no such ticket")
+    """
+    project.write({"agent.py": source})
+    project.run("python", "agent.py", env={**BARE, "BANK_API_KEY": SECRET})
+    kept = {name: data for name, data in project.files().items() if name.startswith(".stepfork")}
+    assert len(kept) >= 2
+    assert not [name for name, data in kept.items() if SECRET.encode() in data]
 
 
 def test_text_for_people_is_held_to_the_shapes_of_secrets_too(tmp_path: Path) -> None:

@@ -225,8 +225,10 @@ class running:  # noqa: N801 - reads as the statement it is
 
 def leave(token: Any) -> None:
     """Undo ``_frame.set``; harmless where a dropped coroutine is closed in a foreign context."""
-    with suppress(ValueError):
+    try:  # noqa: SIM105 - twice in every call, and suppress() costs three times as much
         _frame.reset(token)
+    except ValueError:
+        pass
 
 
 def _leave_parent() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 AnyAddress = TypeVar("AnyAddress", str, str | None)
+AnyEvent = TypeVar("AnyEvent", bound="Event")
 
 
 class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=True):
@@ -103,7 +104,7 @@ Event: TypeAlias = (
 )
 
 
-def with_values(event: Event, change: Callable[[Plain], Plain]) -> Event:
+def with_values(event: AnyEvent, change: Callable[[Plain], Plain]) -> AnyEvent:
     """Return the event with each recorded value replaced by what ``change`` makes of it."""
     match event:
         case CallStarted():
@@ -116,7 +117,7 @@ def with_values(event: Event, change: Callable[[Plain], Plain]) -> Event:
             return event
 
 
-def redacted(event: Event, redact: Callable[[Plain], Plain]) -> Event:
+def redacted(event: AnyEvent, redact: Callable[[Plain], Plain]) -> AnyEvent:
     """Return the event with all that came from the agent replaced by what ``redact`` makes of it.
 
     Arguments are handed to it together: the name of a parameter may say that its value is a secret. The

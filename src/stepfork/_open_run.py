@@ -93,6 +93,7 @@ def _open_recorder(
         path = keeper.folder / f"{run_id}.jsonl"
     # The journal comes last: what goes wrong before leaves no empty file.
     redactor, where = make_redactor(settings), entry()
+    name = redactor.text(name)
     journal = _open_journal(path, settings, is_ours=keeper is not None)
     if journal is None:
         return None

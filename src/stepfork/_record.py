@@ -247,7 +247,9 @@ class Recorder:
             self._failure = Failure(
                 "raised", self._origin(frame, error), type_name(type(error)), message_of(error)
             )
-        self._write(RunEnded(self._now(), self._failure))
+        ended = redacted(RunEnded(self._now(), self._failure), self.redactor.redact)
+        self._failure = ended.failure  # for what the folder of the runs remembers of it too
+        self._write(ended)
 
     def abandon(self, fault: Exception) -> None:
         """Let go of a run whose start failed."""

@@ -28,7 +28,7 @@ def is_plain(value: object) -> bool:
 
 
 def _room_after(container: Any, room: int, depth: int) -> int:
-    """Return the room that a dict or list leaves; 0 where it does not fit, or a part of it needs a tag.
+    """Return the room that a dict or list leaves; none where it does not fit, or a part of it needs a tag.
 
     Made for speed: the commonest types come first, and no part costs a call but a container.
     """
@@ -51,7 +51,7 @@ def _room_after(container: Any, room: int, depth: int) -> int:
             room -= len(part)
         elif cls is dict or cls is list:
             room = _room_after(part, room, depth - 1)
-            if not room:
+            if room <= 0:
                 return 0
         elif cls is int:
             if not LEAST_INT <= part < TOO_LARGE_INT:
@@ -61,7 +61,7 @@ def _room_after(container: Any, room: int, depth: int) -> int:
                 return 0
         elif cls is not bool and part is not None:
             return 0
-    return max(room, 0)
+    return room
 
 
 def _room_after_many(parts: list[Any], room: int) -> int:
@@ -69,7 +69,7 @@ def _room_after_many(parts: list[Any], room: int) -> int:
     if type(parts[0]) is float:
         return room if all(map(isfinite, parts)) else 0
     text = "".join(parts)
-    return max(room - len(text), 0) if _is_unicode(text) else 0
+    return room - len(text) if _is_unicode(text) else 0
 
 
 def _is_unicode(text: str) -> bool:
