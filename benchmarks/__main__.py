@@ -1,6 +1,6 @@
 """Runs all benchmarks and prints their tables."""
 
-from benchmarks import growth, overhead, recording
+from benchmarks import growth, overhead, recording, shares
 
-for benchmark in (recording, growth, overhead):
+for benchmark in (recording, shares, growth, overhead):
     benchmark.main()

@@ -60,12 +60,18 @@ def main() -> None:
             ("nothing", _imports("pass")),
             ("wrapt", _imports("import wrapt")),
             ("stepfork", _imports("import stepfork")),
+            ("both", _imports("import wrapt, msgspec")),
+            ("used", _imports("import stepfork; stepfork.tool")),
         ]
     )
     rows = [
         ["a tool without a run / a bare wrapt call", f"{calls['tool'].ratio(calls['wrapt']):.2f}"],
         ["a step with recording off / a bare wrapt call", f"{calls['step'].ratio(calls['wrapt']):.2f}"],
         ["import stepfork / import wrapt", f"{imports['stepfork'].ratio(imports['wrapt']):.2f}"],
+        [
+            "import and first use of stepfork / import wrapt, msgspec",
+            f"{imports['used'].ratio(imports['both']):.2f}",
+        ],
         ["import wrapt / python -c pass", f"{imports['wrapt'].ratio(imports['nothing']):.2f}"],
     ]
     print(table("Where nothing is recorded", ["", "ratio"], rows))

@@ -7,6 +7,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import os
 import subprocess
 import sys
 import textwrap
@@ -236,9 +237,10 @@ tagged_list.tag = "t"  # type: ignore[attr-defined]
 
 
 def run_python(code: str, **environ: str) -> str:
-    """Return what code prints in a process of its own."""
-    source = str(Path(__file__).parents[1] / "src")
-    env = {"PYTHONPATH": source, "PATH": "", **environ}
+    """Return what code prints in a process of its own, where this module can be imported but is not."""
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here.parent / "src"), str(here)])
+    env = {"PYTHONPATH": path, "PATH": "", **environ}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, check=False
     )

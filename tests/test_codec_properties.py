@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec_values import (
@@ -141,11 +141,16 @@ def same(one: Any, other: Any) -> bool:
     if one is pd.NaT:
         return other is pd.NaT
     if isinstance(one, float):
-        return (one, math.copysign(1, one)) == (other, math.copysign(1, other))
+        signs = math.copysign(1, one), math.copysign(1, other)
+        return (math.isnan(one) and math.isnan(other)) or (one, signs[0]) == (other, signs[1])
     return bool(one == other)
 
 
 @given(VALUES)
+@example([math.nan, {"a": -math.inf}])
+@example([2**64, -(2**63) - 1, 10**5000])
+@example({"\ud83d": "\ude00"})
+@example([(1,), {2}, b"\x00", Colour.RED])
 @thoroughly(300)
 def test_every_value_comes_back_equal_and_of_the_same_types(value: Any) -> None:
     """Encoded, written as JSON, read and decoded, a value is what it was (B31, B32, B34, B35)."""

@@ -153,6 +153,7 @@ def test_a_read_only_folder_costs_one_warning(for_all: Path, takes_it: bool) -> 
 
 FULL = """
 import resource, signal
+sys.dont_write_bytecode = True  # or it would be a part of it, for whoever imports the module next
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, -1))
 
@@ -197,6 +198,35 @@ def test_where_the_folder_can_be_written_the_path_is_handed_over(project: Projec
     (failed,) = handed_over(project)
     assert failed.name == "path-0.stepfork"
     assert read_run(failed).ended
+
+
+def test_a_step_that_the_hand_over_calls_is_not_handed_over_itself(project: Project) -> None:
+    """One that fails would else be handed over by itself without an end (B12)."""
+    code = """
+@stepfork.step
+def upload(run):
+    print("uploading")
+    raise OSError("no network")
+
+stepfork.configure(on_failed=upload)
+try:
+    handle("bad")
+except KeyError:
+    print("as ever")
+"""
+    project.write({"main.py": "from agent import *\n" + code})
+    done = project.run("python", "main.py")
+    assert (done.code, done.out) == (0, "uploading\nas ever\n")
+    assert done.err.count("Warning: ") == done.err.count("on_failed raised OSError: no network") == 1
+    assert len(list((project.root / ".stepfork" / "runs").glob("*.jsonl"))) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no such limit here")
+def test_lines_that_tear_in_many_runs_cost_one_warning(project: Project) -> None:
+    """How many bytes of which file were written is another text each time."""
+    limit = FULL.replace("3000", "100").partition("def ")[0]
+    said = run_agent(project, limit + 'tried("good", 3)\n' * 3)
+    assert said.count("Warning: ") == said.count("only a part of a line could be written") == 1
 
 
 @stepfork.tool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import inspect
@@ -13,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 import stepfork
@@ -109,6 +111,57 @@ def test_a_decorated_function_answers_inspect_as_before(function: Any, decorate:
         inspect.isasyncgenfunction,
     ):
         assert question(decorated) == question(function), question.__name__
+
+
+@pytest.mark.parametrize("decorate", DECORATORS)
+def test_a_schema_is_built_from_the_function_in_either_order(decorate: Any) -> None:
+    """Above or below another decorator its parameters, their types and its text are seen (B06)."""
+    orders = [
+        pydantic.validate_call(decorate(plain)),
+        decorate(pydantic.validate_call(plain)),
+        decorate(name="other")(plain),
+    ]
+    for decorated in orders:
+        assert inspect.signature(decorated) == inspect.signature(plain)
+        assert "config" not in inspect.signature(decorated).parameters
+        assert typing.get_type_hints(decorated) == {"order_id": str, "region": str, "return": dict[str, str]}
+        assert decorated.__doc__ == "Look an order up."
+        schema = pydantic.TypeAdapter(decorated).json_schema()
+        assert schema["properties"]["order_id"] == {"title": "Order Id", "type": "string"}
+        assert (schema["required"], schema["additionalProperties"]) == (["order_id"], False)
+        assert decorated("A-17", region="us") == {"A-17": "us"}
+    for validating in orders[:2]:
+        with pytest.raises(pydantic.ValidationError):
+            validating(17)
+
+
+class Asked:
+    async def __call__(self, order_id: str) -> str:
+        return order_id
+
+
+ASYNC_CALLABLES = {
+    "partial": functools.partial(coroutine, "A-17"),
+    "object": functools.partial(Asked(), "A-17"),
+    "bound": functools.partial(Asked().__call__, order_id="A-17"),
+    "lambda": lambda: coroutine("A-17"),
+}
+
+
+@pytest.mark.parametrize("way", sorted(ASYNC_CALLABLES))
+def test_what_is_awaited_is_known_by_what_comes_back(tmp_path: Path, way: str) -> None:
+    """A partial, an object with an async ``__call__``, a lambda that returns a coroutine (B02)."""
+    function: Any = ASYNC_CALLABLES[way]
+    ask: Any = stepfork.tool(function, name="ask")
+
+    async def agent() -> str:
+        return str(await ask())
+
+    assert inspect.iscoroutinefunction(ask) == inspect.iscoroutinefunction(function)
+    recorded = record(tmp_path / "run.jsonl", lambda: asyncio.run(agent()))
+
+    assert recorded.outputs("ask") == ["A-17"]
+    assert stepfork.replay(recorded.path, agent).result == "A-17"
 
 
 def test_a_decorated_function_pickles_by_name_and_is_its_own_copy() -> None:

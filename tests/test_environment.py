@@ -42,6 +42,18 @@ WITHOUT_A_WORD = {
             return "done"
         print(handle())
     """,
+    "daemon threads call in a run that is open when the interpreter ends": """
+        opened = stepfork.run("open")
+        opened.__enter__()
+        def work():
+            while True:
+                lookup("x" * 5000)
+        atexit.register(lambda: print("at exit", lookup(3)))
+        for _ in range(4):
+            threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.05)
+        print("done")
+    """,
     "a tool is called at exit": """
         atexit.register(lambda: print("at exit", lookup(3), handle(4)))
         @stepfork.step

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
+import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from documents import PLAINS
 from properties import thoroughly
 from recorded import Recorded
 from stepfork._archive import archive
+from stepfork._codec import canonical
 from stepfork._events import CallStarted, decode_line, encode_line
 from stepfork._recording import read_run
 from stepfork._repeats import Expander, Shortener
@@ -60,6 +64,27 @@ def talk(turns: int) -> list[list[dict[str, str]]]:
 def bytes_of(path: Path) -> int:
     """Return the size of a recording with its blobs."""
     return sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file())
+
+
+@stepfork.tool
+def fill(db: dict[str, Any], number: int, rows: int) -> None:
+    """Change much of it in place."""
+    db[f"rows {number}"] = [f"row {row} " + "r" * 50 for row in range(rows)]
+
+
+@pytest.mark.parametrize("rows", [60, 2000])
+def test_many_changes_made_in_place_come_back(tmp_path: Path, rows: int) -> None:
+    """They are told by those of the call before, or lie in a blob, like any other value (B37)."""
+    recording = Recorded(tmp_path / "run.jsonl")
+    with recording:
+        for number in range(3):
+            fill({"a": 1}, number % 2, rows)
+
+    assert recording.path.read_bytes().count(b'"part":"changes"') == 2
+    assert [list(call.outcome.changes or {}) for call in recording.run.root.children] == [["db"]] * 3
+    first, second, third = (canonical(call.outcome.changes) for call in recording.run.root.children)
+    assert first == third
+    assert first.replace(b"rows 0", b"rows 1") == second
 
 
 @pytest.mark.parametrize("in_state", [False, True])
@@ -218,3 +243,30 @@ def test_a_reference_to_what_is_not_there_is_damage(tmp_path: Path, reference: b
 
     with pytest.raises(RecordingDamaged, match=r"run\.jsonl:5"):
         read_run(recorded.path)
+
+
+def test_a_run_that_is_over_keeps_nothing_of_the_agent_alive(tmp_path: Path) -> None:
+    """A thread that a tool has started lives on, and with it what it knows of its call; no argument does."""
+
+    class Basket:
+        """Something that can be referred to weakly."""
+
+    going = threading.Event()
+
+    @stepfork.tool
+    def start(basket: Basket, text: str) -> threading.Thread:
+        thread = threading.Thread(target=going.wait)
+        thread.start()
+        return thread
+
+    basket = Basket()
+    gone = weakref.ref(basket)
+    with Recorded(tmp_path / "run.jsonl"):
+        thread = start(basket, "x" * 3000)
+    del basket
+    gc.collect()
+    try:
+        assert gone() is None
+    finally:
+        going.set()
+        thread.join()

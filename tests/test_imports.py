@@ -21,9 +21,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "files": (
         "_archive",
         "_events",
+        "_file_lock",
         "_home",
         "_index",
         "_journal",
+        "_kept_runs",
         "_memory_journal",
         "_paths",
         "_recording",
@@ -31,7 +33,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_retention",
         "_run_files",
         "_setting*",
-        "_shelf",
         "_store",
     ),
     "engine": (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import signal
 import stat
@@ -94,6 +96,22 @@ def test_a_run_that_goes_on_is_not_taken_for_a_killed_one(project: Project) -> N
         assert read_run(path).root.outcome.status == "unfinished"
         process.kill()
     assert read_run(path).root.outcome.status == "killed"
+
+
+def test_where_files_cannot_be_locked_a_run_that_goes_on_looks_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems have no locks: what a killed process left can be used there all the same."""
+
+    def refuse(*_args: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    path = tmp_path / "run.jsonl"
+    with stepfork.run("refund", path=path):
+        assert not is_going_on(path)
+        assert read_run(path).root.outcome.status == "killed"
+    assert read_run(path).root.outcome.status == "returned"
 
 
 def test_a_torn_last_line_is_ignored_wherever_it_is_torn(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_values_that_vary_within_their_tolerance_are_the_same_run(tmp_path: Path
     assert (made.code, "green" in made.out) == (0, True), made
 
 
+@pytest.mark.slow
 def test_a_test_runs_wherever_pytest_is_started_and_is_found_after_git_init(tmp_path: Path) -> None:
     """In a folder that nothing marks as a project, with a PYTHONPATH that the proof must not lean on."""
     project = Project(tmp_path / "p", {"agent.py": VARIES})

@@ -65,6 +65,7 @@ def test_the_variables_that_a_replay_needs_are_named_and_no_others(project: Proj
         assert (seen.code, shows in seen.out) == (1, True), seen
 
 
+@pytest.mark.slow
 def test_no_variable_is_named_where_a_replay_needs_none(project: Project) -> None:
     """The agent reads the key only if it is there; the test is proved without it."""
     env = recorded(project, 'os.environ.get("BANK_API_KEY")', BANK_API_KEY=SECRET)
@@ -74,6 +75,7 @@ def test_no_variable_is_named_where_a_replay_needs_none(project: Project) -> Non
     assert not [note for note in made.json["notes"] if "environment" in note]
 
 
+@pytest.mark.slow
 def test_a_rule_that_came_after_the_run_takes_its_secrets_out(project: Project) -> None:
     """Told in one line; the journal is not touched, and the failure comes back (B43, B44)."""
     env = recorded(project, '"no key"')
@@ -95,7 +97,7 @@ def test_a_rule_that_came_after_the_run_takes_its_secrets_out(project: Project) 
 
 
 def test_a_secret_in_a_name_never_gets_into_a_test(project: Project) -> None:
-    """Known only when the test is made, it is replaced; what then no longer is the recorded run is refused."""
+    """Known only when the test is made, it is replaced; what then is not the recorded run is refused."""
     source = f"""
         import stepfork
 

@@ -180,6 +180,59 @@ def test_equal_calls_at_once_are_numbered_as_they_started(tmp_path: Path) -> Non
     assert stepfork.replay(tmp_path / "run.jsonl", agent).result == [0, 1, 2, 3, 4]
 
 
+def test_an_address_says_nothing_of_what_else_goes_on(tmp_path: Path) -> None:
+    """Latencies decide which branch comes first, and the calls of each are counted below it alone (B20)."""
+    order: list[int] = []
+
+    @stepfork.step
+    async def branch(run: int, wait: float) -> list[str]:
+        await asyncio.sleep(wait)
+        order.append(run)
+        return [await fetch(run, 0), await fetch(run, 1), look(run, 2)]
+
+    def addresses(path: Path, *waits: float) -> dict[str, int]:
+        async def agent() -> None:
+            await asyncio.gather(*(branch(run, wait) for run, wait in enumerate(waits)))
+
+        recorded = Recorded(path)
+        with recorded:
+            asyncio.run(agent())
+        branches = recorded.run.root.children
+        return {call.address: decode(call.input["run"]) for branch in branches for call in branch.children}
+
+    first = addresses(tmp_path / "a.jsonl", 0.03, 0.02, 0.01)
+    second = addresses(tmp_path / "b.jsonl", 0.01, 0.02, 0.03)
+
+    assert order == [2, 1, 0, 0, 1, 2]
+    assert first == second
+    assert set(first) == {
+        f"test#1/branch#{run}/{label}" for run in (1, 2, 3) for label in ("fetch#1", "fetch#2", "look#1")
+    }
+
+
+def test_four_workers_at_one_moment_share_the_step_they_work_for(tmp_path: Path) -> None:
+    """Each has the call that is under way, and none waits for another to leave its context (B18)."""
+    at_once = threading.Barrier(4)
+
+    @stepfork.step
+    def spread() -> list[str]:
+        with ThreadPoolExecutor(4) as workers:
+            return [*workers.map(one, range(4))]
+
+    @stepfork.step
+    def one(call: int) -> str:
+        at_once.wait(30)
+        return look(0, call)
+
+    recorded = Recorded(tmp_path / "run.jsonl")
+    with recorded:
+        assert spread() == ["0/0", "0/1", "0/2", "0/3"]
+
+    (tree,) = recorded.tree
+    assert tree == {"spread#1": [{f"one#{number}": ["look#1"]} for number in range(1, 5)]}
+    assert stepfork.replay(recorded.path, spread).result == ["0/0", "0/1", "0/2", "0/3"]
+
+
 @pytest.mark.parametrize("pool", [ThreadPool, ThreadPoolExecutor])
 def test_a_pool_of_threads_serves_two_runs_at_once(
     tmp_path: Path, pool: type[ThreadPool] | type[ThreadPoolExecutor]

@@ -291,7 +291,7 @@ def test_a_full_disk_loses_the_record_and_nothing_else(project: Project) -> None
     project.write(
         {
             "agent.py": """
-                import resource, signal, stepfork
+                import resource, signal, sys, stepfork
 
                 @stepfork.tool
                 def lookup(value):
@@ -302,6 +302,7 @@ def test_a_full_disk_loses_the_record_and_nothing_else(project: Project) -> None
                     return [len(lookup("x" * 500)) for _ in range(20)]
 
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                sys.dont_write_bytecode = True  # or it would be a part of it
                 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
                 print(handle() == [1000] * 20)
             """

@@ -166,6 +166,24 @@ def test_arguments_that_do_not_fit_are_an_error_at_the_call(tool: Any, wrong: An
     assert str(decorated.value) == str(plain.value)
 
 
+@pytest.mark.parametrize("tool", SIX, ids=name_of)
+def test_every_spelling_of_a_call_is_one_call(tmp_path: Path, tool: Any) -> None:
+    """Whatever kind it is of: recorded with all defaults, and found by another spelling (B05)."""
+
+    def spelled() -> Any:
+        return [got(tool("A-17")), got(tool(order="A-17", region="eu"))]
+
+    def otherwise() -> Any:
+        return [got(tool(order="A-17")), got(tool("A-17", region="eu"))]
+
+    recorded = record(tmp_path / "run.jsonl", spelled)
+
+    assert recorded.inputs(tool.__name__) == [{"order": "A-17", "region": "eu"}] * 2
+    replayed = stepfork.replay(tmp_path / "run.jsonl", otherwise)
+    assert replayed.frontiers == []
+    assert len(replayed.result) == 2
+
+
 @pytest.mark.parametrize("name", ["sync", "coroutine", "generator", "async_generator"])
 def test_a_method_of_any_kind_records_its_arguments_alone(tmp_path: Path, name: str) -> None:
     """``self`` is in no file (B03, B04)."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import signal
 import stat
 import subprocess
 import tempfile
@@ -22,6 +24,7 @@ from stepfork._paths import (
     runs_dir,
     safe_name,
     snapshot_path,
+    write_whole,
 )
 from stepfork._settings import Settings
 from stepfork.errors import UnsafeName
@@ -260,6 +263,33 @@ def test_a_folder_that_is_in_use_is_left_as_it_is(project: Project) -> None:
     ensure_private_dir(project.root / "runs")
     assert stat.S_IMODE(project.root.stat().st_mode) == 0o755
     assert set(project.files()) == {"pyproject.toml"}
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    """Where the disk is full in the middle, the old file is whole and nothing else lies beside it."""
+    path = tmp_path / "snapshot.yaml"
+    write_whole(path, b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write_whole(path, b"new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [file.name for file in tmp_path.iterdir()] == ["snapshot.yaml"]
+    assert path.read_bytes() == b"old"
+
+
+def test_who_may_read_a_new_file_is_said_when_it_is_written(tmp_path: Path) -> None:
+    """What came from a run is for its owner alone; what is committed has the mode of any file."""
+    plain, written, private = tmp_path / "plain", tmp_path / "written", tmp_path / "private"
+    plain.touch()
+    write_whole(written, b"")
+    write_whole(private, b"", mode=0o600)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (written, private)]
+    assert modes == [stat.S_IMODE(plain.stat().st_mode), 0o600]
 
 
 def test_many_threads_make_one_folder(tmp_path: Path) -> None:

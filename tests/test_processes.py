@@ -42,9 +42,10 @@ AGENT = """
                 function(1)
                 sys.exit()
             os.waitpid(child, 0)
-        elif kind == "subprocess":
+        elif kind.startswith("subprocess"):
             code = f"import agent; agent.{function.__name__}(1)"
-            subprocess.run([sys.executable, "-c", code], check=True)
+            env = os.environ if "environ" in kind else None
+            subprocess.run([sys.executable, "-c", code], check=True, env=env)
         elif kind.startswith("Process"):
             process = context.Process(target=function, args=(1,))
             process.start()
@@ -67,7 +68,15 @@ AGENT = """
             agent.handle(sys.argv[1], name)
 """
 
-KINDS = ["os.fork", "subprocess", "Process fork", "Process spawn", "Pool fork", "executor fork"]
+KINDS = [
+    "os.fork",
+    "subprocess",
+    "subprocess environ",
+    "Process fork",
+    "Process spawn",
+    "Pool fork",
+    "executor fork",
+]
 
 
 @pytest.fixture
@@ -89,7 +98,7 @@ def test_what_is_called_in_another_process_is_a_run_that_names_its_parent(agent:
     """Forked or spawned, in a pool or a program; a tool outside of any step is not lost (B17)."""
     found = {run.id: run for run in runs(agent, kind, "part", "both")}
     children = {run.name: run for run in found.values() if run.parent is not None}
-    of_tool = {"os.fork": "agent", "subprocess": "python"}.get(kind, "both")
+    of_tool = {"os.fork": "agent", "subprocess": "python"}.get(kind.removesuffix(" environ"), "both")
 
     assert sorted(children) == sorted(["part", of_tool])
     assert len(found) == 4

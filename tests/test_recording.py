@@ -14,6 +14,7 @@ import pytest
 import stepfork
 from recorded import Recorded, record
 from stepfork._codec import decode, decode_exception
+from stepfork._recording import read_run
 
 
 @stepfork.tool
@@ -381,3 +382,13 @@ def test_a_secret_is_known_by_the_name_of_its_parameter(tmp_path: Path) -> None:
     assert "tr0ub4dor" not in recorded.path.read_text()
     with stepfork.replaying(recorded.path):
         assert agent() == "hello bob"
+
+
+def test_the_input_of_a_block_is_told_alike_wherever_it_stands(tmp_path: Path) -> None:
+    """A run opened by hand inside another one is a step of it, and has its arguments by the same names."""
+    path = tmp_path / "run.jsonl"
+    with stepfork.run("outer", path=path, a=1), stepfork.run("inner", a=2, name="x"):
+        pass
+
+    run = read_run(path)
+    assert [call.input for call in run.walk()] == [{"a": 1}, {"a": 2, "name": "x"}]

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextvars
+import errno
+import fcntl
 import json
 import os
 import time
@@ -16,8 +19,8 @@ from sample_runs import raised, with_blobs, write_journal
 from stepfork import _retention
 from stepfork._calls import Failure
 from stepfork._index import Line
-from stepfork._run_files import failure_print
-from stepfork._shelf import Shelf
+from stepfork._kept_runs import KeptRuns
+from stepfork._run_files import fingerprint_of
 
 
 @pytest.fixture
@@ -102,8 +105,8 @@ def test_the_command_line_says_how_often_a_failure_was_seen(project: Project) ->
 )
 def test_what_makes_two_failures_the_same(one: Failure, other: Failure, alike: bool) -> None:
     """Where and with what it failed counts, not in which turn of a loop and not with which number."""
-    assert (failure_print("agent", one) == failure_print("agent", other)) is alike
-    assert failure_print("agent", one) != failure_print("another", one)
+    assert (fingerprint_of("agent", one) == fingerprint_of("agent", other)) is alike
+    assert fingerprint_of("agent", one) != fingerprint_of("another", one)
 
 
 def test_a_reason_that_holds_a_secret_does_not_stand_in_the_index(folder: Path) -> None:
@@ -216,7 +219,7 @@ def test_sampling_thins_out_runs_that_passed_and_no_other(
 ) -> None:
     """Which run is kept depends on its id alone."""
     numbers = iter(range(7, 2**32, 2**28 + 12345))
-    monkeypatch.setattr("secrets.token_hex", lambda _size: f"{next(numbers) * 200:010x}"[-10:])
+    monkeypatch.setattr("stepfork._open_run._new_id", lambda: f"{next(numbers) * 200:010x}"[-10:])
     stepfork.configure(sample=share)
     fail()
     failed = ids(folder)
@@ -228,24 +231,42 @@ def test_sampling_thins_out_runs_that_passed_and_no_other(
     assert min(least, 12) <= len(passed) <= most
 
 
+def test_where_files_cannot_be_locked_no_run_that_may_go_on_is_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can tell there whether its process lives, whatever its file's time says."""
+
+    def refuse(*_args: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with stepfork.run("long"):
+        (going,) = ids(folder)
+        os.utime(folder / f"{going}.jsonl", (time.time() - 2 * A_DAY,) * 2)
+        restart()
+        stepfork.configure(max_age=1)
+        other = ran(folder, lambda: contextvars.Context().run(handle, PASSES))
+        assert ids(folder) == {going, other}
+
+
 def test_runs_that_are_found_late_take_their_place_by_time() -> None:
     """What was killed an hour ago is older than what ended just now, and goes first."""
-    shelf = Shelf()
-    shelf.apply([Line("0000000002", 5000.0, 10, "why"), Line("0000000001", 1000.0, 10, "why")])
-    assert [run.id for run in shelf] == ["0000000001", "0000000002"]
-    assert [run.id for run in shelf.surplus(2000.0)] == ["0000000001"]
-    assert [run.id for run in shelf.overweight(10)] == ["0000000002"]
+    runs = KeptRuns()
+    runs.apply([Line("0000000002", 5000.0, 10, "why"), Line("0000000001", 1000.0, 10, "why")])
+    assert [run.id for run in runs] == ["0000000001", "0000000002"]
+    assert [run.id for run in runs.surplus(2000.0)] == ["0000000001"]
+    assert [run.id for run in runs.overweight(10)] == ["0000000002"]
 
 
-def test_a_shelf_read_from_its_own_lines_is_the_same() -> None:
+def test_kept_runs_read_from_their_own_lines_are_the_same() -> None:
     """Writing the index anew changes nothing of what it says."""
-    shelf = Shelf()
-    shelf.apply(
+    runs = KeptRuns()
+    runs.apply(
         [Line(f"{number:010x}", float(number), number, "why" if number % 3 else "") for number in range(30)]
     )
-    shelf.apply([Line(gone=["0000000001", "0000000003"]), Line(kept="0000000002")])
-    again = Shelf()
-    again.apply(shelf.as_lines())
-    assert list(again) == list(shelf)
-    assert (again.bytes, again.kept, again.seen("why")) == (shelf.bytes, shelf.kept, shelf.seen("why"))
-    assert again.as_lines() == shelf.as_lines()
+    runs.apply([Line(gone=["0000000001", "0000000003"]), Line(kept="0000000002")])
+    again = KeptRuns()
+    again.apply(runs.as_lines())
+    assert list(again) == list(runs)
+    assert (again.bytes, again.kept, again.seen("why")) == (runs.bytes, runs.kept, runs.seen("why"))
+    assert again.as_lines() == runs.as_lines()

@@ -178,6 +178,7 @@ def test_an_index_that_is_damaged_or_lost_costs_no_run(folder: Path, damage: str
     assert len(ids(folder)) == 21
 
 
+@pytest.mark.slow
 def test_the_index_does_not_grow_with_the_number_of_runs(folder: Path) -> None:
     """It is written anew when most of it speaks of runs that are gone; counts outlive that."""
     folder.mkdir(parents=True)
@@ -335,3 +336,17 @@ def test_files_and_folders_are_their_owners_alone(project: Project, umask: int) 
     assert all((mode == 0o700) is path.is_dir() for path, mode in modes.items())
     names = {path.relative_to(project.root / "deep").name.rpartition(".")[2] for path in found}
     assert names >= {"gitignore", "index", "jsonl", "blobs", "json"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files here")
+def test_a_pipe_with_the_name_of_a_run_is_not_waited_for(folder: Path) -> None:
+    """Whoever can write in the folder could else hang the agent."""
+    handle(PASSES)
+    for name in ("aaaaaaaaaa.jsonl", "bbbbbbbbbb.new", "cccccccccc.kept"):
+        os.mkfifo(folder / name)
+        os.utime(folder / name, (LONG_AGO, LONG_AGO))
+    (folder / ".index").unlink()
+    restart()
+    last = ran(folder, lambda: handle(PASSES))
+    assert last in ids(folder)
+    assert (folder / "aaaaaaaaaa.jsonl").exists()

@@ -99,6 +99,7 @@ def test_without_the_option_nothing_is_recorded(project: Project) -> None:
     assert not (project.root / ".stepfork").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_spans_no_test_is_kept(project: Project) -> None:
     """What began before a test, or ended after it, is not its."""
     project.write(
@@ -122,6 +123,7 @@ def test_a_run_that_spans_no_test_is_kept(project: Project) -> None:
     assert sorted(map(str, kept(project).values())) == ["spanning", "{'amount': 'at import'}"]
 
 
+@pytest.mark.slow
 def test_the_runs_of_one_failing_test_are_thinned_out_apart_from_others(project: Project) -> None:
     """Each test is a failure of its own: the first run in it and the newest five."""
     project.write(
@@ -143,6 +145,7 @@ def test_the_runs_of_one_failing_test_are_thinned_out_apart_from_others(project:
     assert set(_retention.times_seen(project.root / ".stepfork" / "runs").values()) == {9}
 
 
+@pytest.mark.slow
 def test_sampling_spares_the_runs_of_failing_tests(project: Project) -> None:
     """What passed in a test that failed is evidence, not one of many that passed."""
     project.write({"test_it.py": MIXED})
@@ -150,6 +153,7 @@ def test_sampling_spares_the_runs_of_failing_tests(project: Project) -> None:
     assert sorted(kept(project).values(), key=str) == KEPT
 
 
+@pytest.mark.slow
 def test_an_interrupted_test_keeps_its_runs(project: Project) -> None:
     """Nobody knows whether it would have passed."""
     project.write(

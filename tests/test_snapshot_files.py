@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,31 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from documents import PLAINS, document_of, model, returned, roots, step, tool
+from project import Project
 from properties import thoroughly
 from stepfork._calls import Call
 from stepfork._codec import canonical
 from stepfork._verdict import snapshot as _snapshot
 from stepfork._verdict.orphan import find_orphan
 from stepfork.errors import SnapshotDamaged
+
+HANDLE = """
+import stepfork
+
+@stepfork.tool
+def look(key):
+    return {"key": key}
+
+@stepfork.step
+def handle():
+    return look("A-17")
+"""
+
+MAKE = """
+import stepfork, agent
+with stepfork.run("handle", path="tests/recordings/run.jsonl"):
+    agent.handle()
+"""
 
 HERE = Path("snapshots/test_it.yaml")
 
@@ -244,3 +264,48 @@ def test_files_are_plain_yaml(tmp_path: Path) -> None:
     """Any safe YAML reader gives the same as ours."""
     made = document_of(step("handle#1", outcome=returned({"a": [1, 2.5, None, True]})))
     assert yaml.safe_load(_snapshot.to_text(made)) == made
+
+
+MANY = """
+import pytest
+import agent
+
+@pytest.mark.parametrize("number", range(20))
+def test_many(replay, snapshot, number):
+    assert replay("run", agent.handle) == snapshot
+"""
+
+COUNTS_READS = """
+import collections, sys
+
+reads = collections.Counter()
+
+def heard(event, args):
+    if event == "open" and str(args[0]).endswith((".yaml", ".jsonl")) and args[1] in ("r", "rb", None):
+        reads[str(args[0])] += 1
+
+sys.addaudithook(heard)
+
+def pytest_terminal_summary(terminalreporter):
+    for name, number in reads.items():
+        terminalreporter.write_line(f"read {name} {number}")
+"""
+
+
+def test_a_test_reads_its_own_snapshot_and_no_other(project: Project) -> None:
+    """Twenty tests of one file have twenty snapshots: each is read for its test alone (B40)."""
+    project.write({"agent.py": HANDLE, "tests/test_it.py": MANY, "conftest.py": COUNTS_READS})
+    assert project.run("python", "-c", MAKE).code == 0
+    assert project.pytest("--snapshot-update").code == 0
+    files = project.files("snapshots")
+    assert len(files) == 20
+
+    damaged = sorted(files)[7]
+    project.write({damaged: "<<<<<<< HEAD\n" + (project.root / damaged).read_text(encoding="utf-8")})
+    shown = project.pytest()
+
+    assert "1 failed, 19 passed" in shown.out, shown.out
+    read = dict(re.findall(r"^read \S+/project/(\S+) (\d+)$", shown.out, re.MULTILINE))
+    assert {name: number for name, number in read.items() if name.startswith("snapshots")} == dict.fromkeys(
+        files, "1"
+    )

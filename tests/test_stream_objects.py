@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import gc
+import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -342,6 +344,41 @@ async def test_a_coroutine_may_come_to_a_generator(tmp_path: Path) -> None:
     outcomes = [call.outcome for call in recorded.run.root.children]
     assert [outcome.items for outcome in outcomes] == [[1, 2], [1, 2]]
     assert [outcome.shape for outcome in outcomes] == ["astream", "aobject"]
+
+
+class Countdown:
+    """An iterator that is also data."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __iter__(self) -> Countdown:
+        return self
+
+    def __next__(self) -> int:
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        return self.left
+
+    def __repr__(self) -> str:
+        return f"Countdown({self.left})"
+
+
+def test_an_iterator_is_copied_pickled_and_shown_as_without_a_run(tmp_path: Path) -> None:
+    """What stands for it while it is recorded does not show."""
+    given: Callable[[], Countdown] = stepfork.tool(lambda: Countdown(3), name="given")
+
+    def agent() -> None:
+        count = given()
+        assert next(count) == 2
+        assert repr(count) == "Countdown(2)"
+        for again in (copy.copy(count), copy.deepcopy(count), pickle.loads(pickle.dumps(count))):
+            assert type(again) is Countdown
+            assert list(again) == [1, 0]
+        assert list(count) == [1, 0]
+
+    assert record_sync(tmp_path / "run.jsonl", agent).run.root.children[0].outcome.items == [2, 1, 0]
 
 
 class Connection:

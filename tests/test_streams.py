@@ -15,6 +15,7 @@ import pytest
 import stepfork
 from recorded import Recorded, record
 from stepfork._codec import decode
+from stepfork.errors import StandInTouched
 
 
 @stepfork.tool
@@ -231,6 +232,29 @@ def test_a_returned_iterator_is_not_drained(tmp_path: Path) -> None:
 
     assert chunks(recorded, "generator#1") == [0, 1, 2]
     assert chunks(recorded, "iterator#1") == [7, 8]
+
+
+def test_a_stream_inside_a_result_is_not_touched(tmp_path: Path) -> None:
+    """A placeholder stands for it and the call is lossy: nothing is drawn from it (B83)."""
+
+    @stepfork.tool
+    def opened() -> tuple[Iterator[int], dict[str, int]]:
+        return (number for number in range(3)), {"pages": 2}
+
+    results: list[Any] = []
+
+    def agent() -> dict[str, int]:
+        stream, meta = opened()
+        results.append(stream)
+        return meta
+
+    recorded = record(tmp_path / "run.jsonl", agent)
+
+    assert [*results.pop()] == [0, 1, 2]
+    assert recorded.call("opened#1").lossy
+    assert stepfork.replay(recorded.path, agent).result == {"pages": 2}
+    with pytest.raises(StandInTouched, match="generator"):
+        list(results.pop())
 
 
 @pytest.mark.anyio

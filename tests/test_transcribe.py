@@ -10,7 +10,7 @@ from sample_runs import header
 from stepfork._calls import Entry, Failure, Plain
 from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked, encode_line
 from stepfork._journal import store_blob
-from stepfork._making.transcribe import Transcript, highest_placeholder, renamed, transcribe
+from stepfork._making.transcribe import Transcript, renamed, show_placeholders, transcribe
 from stepfork._making.weight import LARGE_ARGUMENT, LARGE_BYTES, what_weighs
 from stepfork._paths import blobs_dir
 from stepfork._recording import read_run
@@ -114,7 +114,7 @@ def weighed(*events: Event, payload: int = 10) -> str:
 
 
 def test_of_a_large_recording_it_is_said_what_weighs() -> None:
-    """The argument that takes most is named, with the way to leave it out; a shared payload weighs once."""
+    """What takes most is named, with the way to leave it out; a shared payload weighs once (B40)."""
     page = {"$blob": "0a", "bytes": 2**20}
     events: list[Event] = [
         CallStarted("handle#1", "step", {"order_id": "A-17"}),
@@ -172,6 +172,6 @@ def test_a_secret_found_later_is_not_numbered_like_one_found_before(tmp_path: Pa
     call = CallStarted("handle#1", "step", {"a": "[redacted-3]*****", "b": SECRET})
     journal.write_bytes(encode_line(header("0a1b2c3d4e")) + encode_line(call))
     redactor = Redactor(environ={})
-    redactor.taken = highest_placeholder(journal)
+    show_placeholders(journal, redactor)
     lines = transcribe(journal, redactor, main_module=None, blob_bytes=1000).lines
     assert b'{"a":"[redacted-3]*****","b":"sk-proj-[redacted-4]' in lines

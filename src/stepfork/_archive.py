@@ -54,6 +54,7 @@ def _stand_alone(path: Path, number: int, line: bytes) -> bytes:
         raise RecordingDamaged(
             f"cannot be exported: {path}:{number}",
             detail=[("why", f"its blob cannot be read: {error}")],
+            ways_on=[f"a run's large payloads lie beside it: bring {blobs_dir(path).name} too"],
             path=str(path),
             line=number,
         ) from None

@@ -189,6 +189,15 @@ class AmbiguousFrame:
 @contextmanager
 def opened(session: Session) -> Iterator[None]:
     """Make ``session`` known to calls without a context while the block runs."""
+    make_known(session)
+    try:
+        yield
+    finally:
+        make_unknown(session)
+
+
+def make_known(session: Session) -> None:
+    """From now on calls without a context may belong to ``session``."""
     from stepfork._processes import name_the_parent_in_processes
     from stepfork._threads import carry_frames_into_threads
 
@@ -197,13 +206,14 @@ def opened(session: Session) -> Iterator[None]:
     with _lock:
         busy.append(session)
         _open.append(session)
-    try:
-        yield
-    finally:
-        with _lock, suppress(ValueError):  # a child that was forked meanwhile has left it already
-            _open.remove(session)
-            if not session.is_replay:
-                busy.remove(session)
+
+
+def make_unknown(session: Session) -> None:
+    """No call belongs to ``session`` any more; harmless where it was never known."""
+    with _lock, suppress(ValueError):  # a child that was forked meanwhile has left it already
+        _open.remove(session)
+        if not session.is_replay:
+            busy.remove(session)
 
 
 class running:  # noqa: N801 - reads as the statement it is

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stepfork._memory_journal import RescuedJournal
 from stepfork._retention import Limits
-from stepfork._run_files import failure_print, print_in_test, remove_run
+from stepfork._run_files import fingerprint_in_test, fingerprint_of, remove_run
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from stepfork._journal import Journal
     from stepfork._retention import Keeper
     from stepfork._settings import Settings
+
+_is_handing_over: ContextVar[bool] = ContextVar("stepfork_is_handing_over", default=False)
+"""A step that ``on_failed`` itself calls, and that fails, is not handed over: it would never end."""
 
 _A_DAY = 24 * 60 * 60.0
 
@@ -41,7 +45,7 @@ class RunsOfTest:
         for ending in self.ended:
             try:
                 if self.has_failed:
-                    ending.keep(print_in_test(self.nodeid, ending.why))
+                    ending.keep(fingerprint_in_test(self.nodeid, ending.fingerprint))
                 else:
                     ending.remove()
             except Exception as fault:
@@ -80,7 +84,7 @@ class Ending:
         keeper: Keeper | None,
     ) -> None:
         self.run_id = run_id
-        self.why = ""
+        self.fingerprint = ""
         self._name = name
         self._journal = journal
         self._settings = settings
@@ -98,29 +102,32 @@ class Ending:
                 if is_settled:  # what its file holds ends in the middle
                     self.remove()
             else:
-                self._settle(failure_print(self._name, failure, incomplete=incomplete))
+                self._settle(fingerprint_of(self._name, failure, incomplete=incomplete))
         except Exception as fault:
             _say(fault)
 
     def _hand_over(self, data: bytes | None) -> bool:
         """Tell whoever takes failed runs out of here; what goes wrong there is not the agent's."""
-        if self._settings.on_failed is None:
+        if self._settings.on_failed is None or _is_handing_over.get():
             return False
+        token = _is_handing_over.set(True)
         try:
             self._settings.on_failed(self._journal.path if data is None else data)
         except Exception as fault:
             warn_once(f"stepfork: on_failed raised {type(fault).__name__}: {fault}")
             return False
+        finally:
+            _is_handing_over.reset(token)
         return True
 
-    def _settle(self, why: str) -> None:
-        self.why = why
+    def _settle(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
         if self._keeper is None:
             return
         if self._test is not None and self._test is _test:
             self._test.ended.append(self)
-        elif why or self._is_sampled():
-            self.keep(why)
+        elif fingerprint or self._is_sampled():
+            self.keep(fingerprint)
         else:
             self.remove()
 
@@ -128,10 +135,10 @@ class Ending:
         share = self._settings.sample
         return share >= 1 or int(self.run_id, 16) < share * 16 ** len(self.run_id)
 
-    def keep(self, why: str) -> None:
+    def keep(self, fingerprint: str) -> None:
         """Keep the run as one of those that failed alike, as long as the limits allow."""
         if self._keeper is not None:
-            self._keeper.note(self.run_id, why, limits_of(self._settings))
+            self._keeper.note(self.run_id, fingerprint, limits_of(self._settings))
 
     def remove(self) -> None:
         """Remove the run."""

@@ -71,7 +71,7 @@ class CallEnded(msgspec.Struct, tag_field="event", tag="end", omit_defaults=True
     value: Plain = None
     shape: Shape = "value"
     origin: str | None = None
-    changes: dict[str, list[Any]] | None = None
+    changes: dict[str, Any] | None = None  # a list for each parameter, or what refers to all of them
     at: float = 0.0
     lossy: bool = False
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepfork._file_lock import lock, unlock
+from stepfork._paths import write_whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
 
 NAME = ".index"
 
@@ -34,7 +32,7 @@ class Line(msgspec.Struct, omit_defaults=True):
     at: float = 0.0
     """When it ended, in seconds since the epoch."""
     bytes: int = 0
-    why: str = ""
+    fingerprint: str = ""
     """What it has in common with other runs that failed alike; empty where it passed."""
     gone: list[str] = []
     """Runs that were removed."""
@@ -73,9 +71,8 @@ class Index:
         try:
             yield descriptor is not None
         finally:
-            if descriptor is not None and fcntl is not None:
-                with suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+            if descriptor is not None:
+                unlock(descriptor)
 
     def read(self) -> list[Line] | None:
         """Return what was added since the last time; None where it is another file: then read on."""
@@ -114,11 +111,7 @@ class Index:
 
     def replace(self, lines: list[Line]) -> None:
         """Put a shorter one in its place; every process, this one too, reads that when it next looks."""
-        temporary = f"{self._path}.new"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_encoded(lines))
-        os.replace(temporary, self._path)  # noqa: PTH105 - the path is a str, for speed
+        write_whole(Path(self._path), _encoded(lines), mode=0o600)
 
     def look(self) -> list[Line]:
         """Return all lines, without a lock; none where there is no index."""
@@ -135,7 +128,7 @@ class Index:
     def _lock(self) -> int | None:
         for _ in range(_TRIES):
             descriptor = self._opened()
-            if not _locks(descriptor):
+            if lock(descriptor) is False:  # without locks two processes may count a run twice
                 time.sleep(_BETWEEN_TRIES)
             elif self._is_in_place():
                 return descriptor
@@ -165,15 +158,3 @@ class Index:
         except FileNotFoundError:
             return False
         return self._opened_file is not None and os.path.samestat(self._status, self._opened_file)
-
-
-def _locks(descriptor: int) -> bool:
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: two processes may then count a run twice
-        return True
-    return True

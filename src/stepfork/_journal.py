@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -14,17 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepfork._events import Event, encode_line
-from stepfork._paths import blobs_dir
+from stepfork._file_lock import lock
+from stepfork._paths import blobs_dir, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stepfork._calls import Plain
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 UNBEGUN_ENDING = ".new"
@@ -48,7 +42,7 @@ class Journal:
         self._descriptor: int | None = os.open(self._file_now, flags, 0o600)
         try:
             self._file = _identity(self._descriptor)
-            _hold(self._descriptor)
+            lock(self._descriptor)  # while it is open; without locks the run looks killed while it goes
         except BaseException:
             os.close(self._descriptor)
             self._file_now.unlink()
@@ -65,7 +59,8 @@ class Journal:
             if written != len(line):
                 # Anything after a torn line would be damage; a torn last line is a run that was cut short.
                 self.close()
-                raise OSError(f"wrote {written} of {len(line)} bytes to {self.path}")
+                # Not how many bytes of which file: that is another text, and another warning, in each run.
+                raise OSError(errno.ENOSPC, "only a part of a line could be written")
             if self._file_now is not self.path:
                 self._file_now.rename(self.path)
                 self._file_now = self.path
@@ -99,15 +94,8 @@ class Journal:
         """Return the descriptor, unless the agent has closed it and may have a file of its own there now."""
         if self._descriptor is not None and _identity(self._descriptor) != self._file:
             self._descriptor = None
-            raise OSError(f"the agent closed the descriptor of {self.path}")
+            raise OSError(errno.EBADF, "the agent closed the descriptor of the journal")
         return self._descriptor
-
-
-def _hold(descriptor: int) -> None:
-    """Lock the file while it is open; on a file system without locks a run looks killed while it goes."""
-    if fcntl is not None:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:
@@ -129,11 +117,7 @@ def store_blob(folder: Path, plain: Plain, limit: int) -> Plain:
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{digest}.json"
     if not target.exists():
-        temporary = folder / f".{digest}.{secrets.token_hex(4)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(target)
+        write_whole(target, data, mode=0o600)
     return {"$blob": digest, "bytes": len(data)}
 
 
@@ -153,18 +137,15 @@ def load_blob(folder: Path, reference: dict[str, Any]) -> Plain:
     return msgspec.json.decode(data)
 
 
-def is_going_on(path: Path) -> bool:
-    """Whether a live process still holds the journal open."""
-    if fcntl is None:
-        return False
+def is_going_on(path: Path) -> bool | None:
+    """Whether a live process still holds the journal open; None where files have no locks to tell it by."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        # A pipe under the name of a run would else be waited for.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        is_free = lock(descriptor, is_shared=True)
+        return None if is_free is None else not is_free
     finally:
         os.close(descriptor)
-    return False

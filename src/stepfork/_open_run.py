@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -81,10 +80,14 @@ def open_run(
     return frame
 
 
+def _new_id() -> str:
+    return os.urandom(5).hex()  # what secrets.token_hex() gives, without the modules that it needs
+
+
 def _open_recorder(
     name: str, root: Path, settings: Settings, entry: Callable[[], Entry | None], path: Path | None
 ) -> Recorder | None:
-    run_id = secrets.token_hex(5)
+    run_id = _new_id()
     keeper = None
     if path is None:
         keeper = keeper_of(runs_dir(root, settings))

@@ -81,7 +81,7 @@ def snapshot_path(test_file: Path, nodename: str, index: int = 0) -> Path:
     module = test_file.with_suffix("") if test_file.suffix == ".py" else test_file
     number = f".{index + 1}" if index else ""
     name = safe_name(nodename, longest=_LONGEST - len(number) - len(".yaml"))
-    return _inside(root, root / "snapshots" / module.relative_to(root) / f"{name}{number}.yaml")
+    return inside(root, root / "snapshots" / module.relative_to(root) / f"{name}{number}.yaml")
 
 
 def recording_path(test_file: Path, name: str | os.PathLike[str]) -> Path:
@@ -140,10 +140,32 @@ def safe_name(text: str, *, longest: int = _LONGEST) -> str:
     return f"{readable or 'unnamed'}-{digest}"
 
 
-def _inside(root: Path, path: Path) -> Path:
+def inside(root: Path, path: Path) -> Path:
+    """Return ``path``; UnsafeName where a link on the way to it leads out of ``root``."""
     if not path.resolve().is_relative_to(root.resolve()):
-        raise UnsafeName(f"{path} is a link out of {root}", name=str(path), root=str(root))
+        raise UnsafeName(
+            f"{path} is a link out of {root}",
+            ways_on=["put a folder of the project in the place of the link"],
+            path=str(path),
+            root=str(root),
+        )
     return path
+
+
+def write_whole(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write a file so that nobody ever finds a part of it: whoever looks finds the old one or the new one.
+
+    ``mode``: who may read and write a file that is new, before the umask. An OSError leaves nothing behind.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def ensure_private_dir(path: Path) -> None:

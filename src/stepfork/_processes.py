@@ -80,9 +80,9 @@ class Job:
     def _open(self, spec: Spec) -> Frame | None:
         from stepfork._home import file_of
         from stepfork._open_run import open_run
-        from stepfork._spec import Options, Spec, address_part
+        from stepfork._spec import undecorated
 
-        root = Spec("step", spec.function, Options(name=self.name), address_part(self.name))
+        root = undecorated("step", self.name, spec.function)
         with running(self):
             return open_run(root, dict, file=lambda: file_of(spec.function))
 
@@ -245,7 +245,7 @@ def _start_program(
     env = kwargs.get("env")
     if env is None:
         env = os.environ
-    elif not isinstance(env, dict):
+    elif not isinstance(env, (dict, type(os.environ))):
         return wrapped(*args, **kwargs)
     return wrapped(*args, **{**kwargs, "env": {**env, _context.PARENT: run_id}})
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from stepfork import _context
 from stepfork._calls import Entry, Failure, Plain, child_address
 from stepfork._codec import encode, encode_exception, type_name
-from stepfork._codec.messages import message_of
+from stepfork._codec.messages import contents_of, message_of
 from stepfork._control_flow import is_control_flow
 from stepfork._events import (
     FORMAT_VERSION,
@@ -32,6 +32,7 @@ from stepfork._events import (
     redacted,
 )
 from stepfork._mutation.watch import Watch, changes_of, watch
+from stepfork._redact.ending import InterpreterEnds
 from stepfork._repeats import SHORT_LINE, Shortener
 from stepfork._version import __version__
 from stepfork._warn import warn_once
@@ -132,7 +133,6 @@ class Recorder:
         self._when_over = when_over
         self._lock = threading.RLock()  # a signal handler may call a tool in the middle
         self._clock = time.perf_counter()
-        self._opened = contextlib.ExitStack()
         self._failure: Failure | None = None
         self._header = b""
         self._has_begun = False
@@ -157,7 +157,7 @@ class Recorder:
     def join_calls_without_context(self, root: RecordedFrame) -> None:
         """From now on calls without a context stand below the root."""
         self.base = root
-        self._opened.enter_context(_context.opened(self))
+        _context.make_known(self)
 
     @_harmless
     def enter(
@@ -205,6 +205,7 @@ class Recorder:
         self, frame: RecordedFrame, status: Status, encoded: Encoded, shape: Shape, origin: str | None = None
     ) -> None:
         changes = changes_of(frame.watches)
+        frame.watches = {}  # a thread that the call has started keeps the frame, and is not to keep these
         self._write(
             CallEnded(
                 frame.address, status, encoded.plain, shape, origin, changes, self._now(), encoded.lossy
@@ -234,7 +235,7 @@ class Recorder:
         self._close(frame, error)
         self.is_open = False
         try:
-            self._opened.close()
+            _context.make_unknown(self)
             self._let_go()
             self._when_over(self._failure, incomplete=self.broken)
         except Exception as fault:
@@ -254,7 +255,7 @@ class Recorder:
     def abandon(self, fault: Exception) -> None:
         """Let go of a run whose start failed."""
         self.is_open = False
-        self._opened.close()
+        _context.make_unknown(self)
         self.give_up(fault)
 
     def give_up(self, fault: Exception) -> None:
@@ -268,7 +269,8 @@ class Recorder:
             else:
                 self.journal.discard()
         self._let_go()
-        warn_once(f"stepfork could not record this run any further: {type(fault).__name__}: {fault}")
+        if not isinstance(fault, InterpreterEnds):  # nobody is left who could do anything about it
+            warn_once(f"stepfork could not record this run any further: {type(fault).__name__}: {fault}")
 
     def forget(self) -> None:
         """Leave the journal to the process that this one was forked from."""
@@ -279,15 +281,16 @@ class Recorder:
     def _let_go(self) -> None:
         with contextlib.suppress(Exception):
             self.journal.close()
+            self._shortener.forget()
 
     def _now(self) -> float:
         return round(time.perf_counter() - self._clock, 6)
 
     def _origin(self, frame: RecordedFrame, error: BaseException) -> str:
         """Return where this exception object was first seen; the mark travels on the object itself."""
-        seen = error.__dict__.setdefault("_stepfork_seen", (self.id, frame.address))
+        seen = contents_of(error).setdefault("_stepfork_seen", (self.id, frame.address))
         if seen[0] != self.id:
-            seen = error.__dict__["_stepfork_seen"] = (self.id, frame.address)
+            seen = contents_of(error)["_stepfork_seen"] = (self.id, frame.address)
         return str(seen[1])
 
     def _write(self, event: Event) -> None:

@@ -38,7 +38,9 @@ _HEAVY_ARGUMENT = 2**20
 _MOST_KEPT = 8
 """How many different values are kept to compare with: so many conversations may go on side by side."""
 
-_MOST_BYTES_KEPT = 32 * 2**20
+_MOST_BYTES_KEPT = 8 * 2**20
+"""Of more than one: the latest is kept whatever it weighs."""
+
 _LEAST_IN_COMMON = 256
 
 _encode = msgspec.json.encode
@@ -89,8 +91,16 @@ class Shortener:
             if ancestor in self._kept:
                 self._kept.remove(ancestor)
             self._kept.append(value)
-        while len(self._kept) > _MOST_KEPT or sum(len(each.data) for each in self._kept) > _MOST_BYTES_KEPT:
+        self._met = []  # or a value over the limit would be held on to until the next long line
+        while len(self._kept) > _MOST_KEPT or (len(self._kept) > 1 and self._weight() > _MOST_BYTES_KEPT):
             del self._kept[0]
+
+    def _weight(self) -> int:
+        return sum(len(each.data) for each in self._kept)
+
+    def forget(self) -> None:
+        """Let go of all values: the run is over, and what knows it may live on."""
+        self._kept, self._met = [], []
 
     def _short(self, address: str, part: str, value: Raw) -> Any:
         data = bytes(value)
@@ -148,6 +158,12 @@ def _changes(before: bytes, after: bytes) -> dict[str, Any] | None:
     return changes if _encode(patched(was, changes)) == after else None
 
 
+def _as_changes(value: Plain) -> dict[str, list[Any]] | None:
+    if value is None or (isinstance(value, dict) and all(type(each) is list for each in value.values())):
+        return value
+    raise ValueError("the changes are no list for each parameter")
+
+
 class Expander:
     """The reading side: gives each event its whole values back."""
 
@@ -168,7 +184,7 @@ class Expander:
                 return structs.replace(
                     event,
                     value=self._whole(event.call, "value", event.value),
-                    changes=self._whole(event.call, "changes", event.changes),
+                    changes=_as_changes(self._whole(event.call, "changes", event.changes)),
                 )
             case ItemYielded():
                 return structs.replace(event, value=in_place(self._blobs, event.value))

@@ -1,6 +1,6 @@
 """Keeps the runs of a folder within their limits, each time that one has ended.
 
-Of each failure the first run and the newest are kept, of those that passed the newest; see ``_shelf``.
+Of each failure the first run and the newest are kept, of those that passed the newest; see ``_kept_runs``.
 The index is a hint, never the truth: a run that it does not know, since its process was killed or the
 index was lost, is found in the folder and added.
 """
@@ -18,8 +18,8 @@ import msgspec
 
 from stepfork._index import Index, Line
 from stepfork._journal import UNBEGUN_ENDING, is_going_on
-from stepfork._run_files import KEPT_ENDING, is_run_id, print_in, remove_blobs, remove_run, weight
-from stepfork._shelf import Kept, Shelf
+from stepfork._kept_runs import KeptRun, KeptRuns
+from stepfork._run_files import KEPT_ENDING, fingerprint_in, is_run_id, remove_blobs, remove_run, weight
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ class Keeper:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = Index(folder)
-        self._shelf = Shelf()
+        self._runs = KeptRuns()
         self._waiting: deque[Line] = deque()
         self._busy = threading.Lock()
         self._wanting = 0
         """Bytes of a run for which there was no room."""
         self._looked = 0.0
 
-    def note(self, run_id: str, why: str, limits: Limits) -> None:
+    def note(self, run_id: str, fingerprint: str, limits: Limits) -> None:
         """Add a run that ended, and remove what is now too much."""
         size = weight(self.folder, run_id)
         if size is None:
@@ -64,7 +64,7 @@ class Keeper:
             )
             remove_run(self.folder, run_id)
             return
-        self._waiting.append(Line(run_id, time.time(), size, why))
+        self._waiting.append(Line(run_id, time.time(), size, fingerprint))
         # Whoever is at it takes this line too: another thread, or this one below a signal handler.
         while self._waiting and self._in_step(limits):
             pass
@@ -77,7 +77,7 @@ class Keeper:
         if now - self._looked >= _BETWEEN_LOOKS:
             self._looked = now
             self._in_step(limits, looks_for_missing=True)
-            if self._shelf.bytes + self._wanting <= limits.max_bytes:
+            if self._runs.bytes + self._wanting <= limits.max_bytes:
                 self._wanting = 0
         return not self._wanting
 
@@ -100,39 +100,39 @@ class Keeper:
             lines.append(self._waiting.popleft())
             newest = lines[-1].id
         if looks_for_missing:
-            lines.append(Line(gone=[run.id for run in self._shelf if weight(self.folder, run.id) is None]))
-        self._shelf.apply(lines)
-        lines += self._remove(self._shelf.surplus(time.time() - limits.max_age))
-        lines += self._remove(self._shelf.overweight(limits.max_bytes))
-        if newest and self._shelf.bytes > limits.max_bytes:
+            lines.append(Line(gone=[run.id for run in self._runs if weight(self.folder, run.id) is None]))
+        self._runs.apply(lines)
+        lines += self._remove(self._runs.surplus(time.time() - limits.max_age))
+        lines += self._remove(self._runs.overweight(limits.max_bytes))
+        if newest and self._runs.bytes > limits.max_bytes:
             lines += self._refuse(newest, limits)
         self.index.add(lines)
-        if self.index.lines > 2 * len(self._shelf) + _SPARE_LINES:
-            self.index.replace(self._shelf.as_lines())
+        if self.index.lines > 2 * len(self._runs) + _SPARE_LINES:
+            self.index.replace(self._runs.as_lines())
 
     def _catch_up(self) -> list[Line]:
         """Take in what other processes wrote; return what none of them knows."""
         added = self.index.read()
         if added is not None:
-            self._shelf.apply(added)
+            self._runs.apply(added)
             return []
-        self._shelf = Shelf()
-        self._shelf.apply(self.index.read() or [])
+        self._runs = KeptRuns()
+        self._runs.apply(self.index.read() or [])
         return self._unknown()
 
-    def _remove(self, runs: list[Kept]) -> list[Line]:
+    def _remove(self, runs: list[KeptRun]) -> list[Line]:
         lines = []
         for run in runs:
             if remove_run(self.folder, run.id):
                 lines.append(Line(gone=[run.id]))
             elif (self.folder / f"{run.id}{KEPT_ENDING}").exists():
                 lines.append(Line(kept=run.id))
-        self._shelf.apply(lines)
+        self._runs.apply(lines)
         return lines
 
     def _refuse(self, newest: str, limits: Limits) -> list[Line]:
         """Remove the run that no longer fits, and let no other begin until there is room."""
-        run = self._shelf.get(newest)
+        run = self._runs.get(newest)
         if run is None:
             return []
         self._wanting = max(run.bytes, 1)
@@ -156,26 +156,28 @@ class Keeper:
                     remove_blobs(str(self.folder / name))
             elif f".{ending}" == UNBEGUN_ENDING:
                 self._clear_away(name)
-            elif ending == "kept" and run_id not in self._shelf.kept:
+            elif ending == "kept" and run_id not in self._runs.kept:
                 found.append(Line(kept=run_id))
-            elif ending == "jsonl" and run_id not in self._shelf and len(found) < _FOUND_AT_ONCE:
+            elif ending == "jsonl" and run_id not in self._runs and len(found) < _FOUND_AT_ONCE:
                 found += self._look_at(run_id)
         return sorted(found, key=lambda line: line.at)
 
     def _clear_away(self, unbegun: str) -> None:
         """Remove the file of a run that never had a call, unless it is about to have one."""
         path = self.folder / unbegun
-        if self._is_settled(unbegun) and not is_going_on(path):
+        if self._is_settled(unbegun) and is_going_on(path) is False:
             with suppress(OSError):
                 path.unlink()
 
     def _look_at(self, run_id: str) -> list[Line]:
         path = self.folder / f"{run_id}.jsonl"
-        if path.is_symlink() or not self._is_settled(path.name) or is_going_on(path):
+        if path.is_symlink() or not path.is_file():  # a pipe, say
+            return []
+        if not self._is_settled(path.name) or is_going_on(path) is not False:
             return []
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            why = print_in(path)
-            return [Line(run_id, path.stat().st_mtime, weight(self.folder, run_id) or 0, why)]
+            fingerprint = fingerprint_in(path)
+            return [Line(run_id, path.stat().st_mtime, weight(self.folder, run_id) or 0, fingerprint)]
         return []
 
     def _is_settled(self, name: str) -> bool:
@@ -210,6 +212,6 @@ if hasattr(os, "register_at_fork"):
 
 def times_seen(folder: Path) -> dict[str, int]:
     """Return how often the failure of each failed run in the index was seen, removed runs included."""
-    shelf = Shelf()
-    shelf.apply(Index(folder).look())
-    return {run.id: shelf.seen(run.why) for run in shelf if run.why}
+    runs = KeptRuns()
+    runs.apply(Index(folder).look())
+    return {run.id: runs.seen(run.fingerprint) for run in runs if run.fingerprint}

@@ -22,7 +22,7 @@ KEPT_ENDING = ".kept"
 PASSED = ""
 
 _ID = re.compile(r"[0-9a-f]{10}")
-_BLOB = re.compile(r"[0-9a-f]{64}\.json|\.[0-9a-f]{64}\.[0-9a-f]{8}")
+_BLOB = re.compile(r"[0-9a-f]{64}\.json|\.[0-9a-f]{64}\.json\.[0-9a-f]{8}")
 _READ_AT_ONCE = 2**16
 
 
@@ -31,7 +31,7 @@ def is_run_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def failure_print(name: str, failure: Failure | None, *, incomplete: bool = False) -> str:
+def fingerprint_of(name: str, failure: Failure | None, *, incomplete: bool = False) -> str:
     """Return what runs have in common that failed in the same way; ``PASSED`` where it did not fail.
 
     The numbers of calls and the digits in a reason do not count: the third search that fails is the
@@ -45,14 +45,14 @@ def failure_print(name: str, failure: Failure | None, *, incomplete: bool = Fals
     return f"{name} {what} {place}".rstrip()
 
 
-def marked_print(name: str, reason: str) -> str:
+def fingerprint_of_mark(name: str, reason: str) -> str:
     """Return the same of a run that somebody marked as failed."""
-    return failure_print(name, Failure("marked", message=reason))
+    return fingerprint_of(name, Failure("marked", message=reason))
 
 
-def print_in_test(nodeid: str, why: str) -> str:
+def fingerprint_in_test(nodeid: str, fingerprint: str) -> str:
     """Return the same of a run in a test that failed, which may itself have passed."""
-    return f"test {_digest(nodeid)} {why}".rstrip()
+    return f"test {_digest(nodeid)} {fingerprint}".rstrip()
 
 
 def _digest(text: str) -> str:
@@ -61,8 +61,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def print_in(path: Path) -> str:
-    """Return the print of a run that has ended or was killed; only the ends of its file are read.
+def fingerprint_in(path: Path) -> str:
+    """Return the fingerprint of a run that has ended or was killed; only the ends of its file are read.
 
     Raises OSError, and ``msgspec.DecodeError`` for a file that is no run.
     """
@@ -78,9 +78,9 @@ def print_in(path: Path) -> str:
             continue
         match decode_line(line):
             case RunEnded(failure=failure, incomplete=incomplete):
-                return failure_print(header.name, failure, incomplete=incomplete)
+                return fingerprint_of(header.name, failure, incomplete=incomplete)
             case RunMarked(reason=reason, call=None):
-                return marked_print(header.name, reason)
+                return fingerprint_of_mark(header.name, reason)
     return f"{header.name} killed"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from stepfork import _setting_kinds as kinds
+from stepfork._near import did_you_mean, near_names
 from stepfork._paths import project_root
 from stepfork.errors import OptionError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SETTINGS", "Options", "Setting", "Settings", "configure", "settings"]
 
 _PREFIX = "STEPFORK_"
+_ALIKE = 0.75
 
 
 class Setting(NamedTuple):
@@ -300,19 +302,17 @@ def _fit(convert: Callable[[Any], Any], value: object, source: str, setting: Set
 
 
 def _refuse_name(name: str, source: str, known: Iterable[str]) -> NoReturn:
-    near = _near(name, known)
+    near = tuple(_near(name, known))
     raise OptionError(
         f"there is no setting {name!r} ({source})",
-        ways_on=[f"did you mean {' or '.join(near)}?"] if near else [f"there are {', '.join(known)}"],
+        ways_on=did_you_mean(near) or [f"there are {', '.join(known)}"],
         setting=name,
         source=source,
         near=near,
     )
 
 
-def _near(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    import difflib
-
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    # Every name begins like this: it would make all of them alike.
     short = {each.removeprefix(_PREFIX): each for each in known}
-    matches = difflib.get_close_matches(name.removeprefix(_PREFIX), short, n=3, cutoff=0.75)
-    return tuple(short[match] for match in matches)
+    return [short[near] for near in near_names(name.removeprefix(_PREFIX), short, alike=_ALIKE)]

@@ -131,6 +131,13 @@ def _spelled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]
     return {"args": list(args), "kwargs": dict(kwargs)}
 
 
+def undecorated(
+    kind: Kind, name: str, function: Callable[..., Any], *, mutates: tuple[str, ...] | None = None
+) -> Spec:
+    """Return the spec of what no decorator made a call of: a block, a job, a part of a stream."""
+    return Spec(kind, function, Options(name=name, mutates=mutates), address_part(name))
+
+
 def make_spec(kind: Kind, function: Any, options: Options) -> Spec:
     """Check what was decorated against the options and name it.
 

@@ -14,8 +14,8 @@ _RESOURCE = frozenset(
 )
 """What has one of these is a file, socket, cursor or response: more than what comes out of it."""
 
-CONTEXT = {"__enter__": "__exit__", "__aenter__": "__aexit__"}
-ITERATOR = {"__next__": "__iter__", "__anext__": "__aiter__"}
+_CONTEXT = {"__enter__": "__exit__", "__aenter__": "__aexit__"}
+_ITERATOR = {"__next__": "__iter__", "__anext__": "__aiter__"}
 
 
 def has(kind: type, name: str) -> bool:
@@ -30,7 +30,7 @@ def is_future(kind: type) -> bool:
 
 def is_plain_iterator(kind: type) -> bool:
     """Whether it is one of Python's own iterators, that have nothing but their chunks."""
-    return kind.__module__ in ("builtins", "itertools") and _has_pair(kind, ITERATOR)
+    return kind.__module__ in ("builtins", "itertools") and _is_iterator(kind)
 
 
 def is_stream_object(kind: type) -> bool:
@@ -45,7 +45,7 @@ def is_stream_object(kind: type) -> bool:
         return True
     if _is_own(kind, "__aiter__", "__aiter__"):
         return True
-    if not any(_is_own(kind, enter, leave) for enter, leave in CONTEXT.items()):
+    if not any(_is_own(kind, enter, leave) for enter, leave in _CONTEXT.items()):
         return False
     if not any(map(_public_names, _mro_of(kind)[:-1])):
         return True
@@ -66,8 +66,8 @@ def is_generated(kind: type) -> bool:
     return kind is types.GeneratorType or kind is types.AsyncGeneratorType
 
 
-def _has_pair(kind: type, pairs: dict[str, str]) -> bool:
-    return any(has(kind, one) and has(kind, other) for one, other in pairs.items())
+def _is_iterator(kind: type) -> bool:
+    return any(has(kind, one) and has(kind, other) for one, other in _ITERATOR.items())
 
 
 def _is_resource(kind: type) -> bool:

@@ -6,6 +6,7 @@ it as a call of its own, ``ask#1/.get_final_message()#1``, and is watched in its
 
 from __future__ import annotations
 
+import copy
 import types
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 from stepfork._context import _frame, leave, running
-from stepfork._spec import Options, Spec
+from stepfork._spec import undecorated
 from stepfork._stream_kinds import has, is_entered_stream, is_generated, is_plain_iterator
 from stepfork._watch import async_generated, generated, until_gone, watched
 
@@ -61,6 +62,10 @@ class _Use:
         if not self.frame.is_ended:
             self.frame.raised(error, self.shape)
 
+    def under_way(self, *ends: type[BaseException]) -> _UnderWay:
+        """Return a block whose code belongs to the call; what it raises, but for ``ends``, ends it so."""
+        return _UnderWay(self, ends)
+
     def left(self) -> None:
         """Its context manager was left, or it was closed; what handed out no stream has done its work."""
         if not self.has_chunks:
@@ -70,8 +75,29 @@ class _Use:
 
     def part(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Frame | None:
         """Return the frame of what an attribute or method gives."""
-        spec = Spec("tool", function, Options(name=name, mutates=()), name)
+        spec = undecorated("tool", name, function, mutates=())
         return self.frame.session.enter(spec, self.frame, args, kwargs)
+
+
+class _UnderWay:
+    """Code of the stream itself; it is no new call."""
+
+    __slots__ = ("_ends", "_running", "_use")
+
+    def __init__(self, use: _Use, ends: tuple[type[BaseException], ...]) -> None:
+        self._use = use
+        self._ends = ends
+        self._running = running(use.frame)
+
+    def __enter__(self) -> None:
+        self._running.__enter__()
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._running.__exit__()
+        if isinstance(error, self._ends):
+            self._use.returned()
+        elif error is not None:
+            self._use.raised(error)
 
 
 class _WatchedObject(wrapt.BaseObjectProxy[Any]):
@@ -84,6 +110,18 @@ class _WatchedObject(wrapt.BaseObjectProxy[Any]):
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.__wrapped__, name)
         return value if name.startswith("_") else _asked(self._self_use, name, value)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __copy__(self) -> Any:
+        return copy.copy(self.__wrapped__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return copy.deepcopy(self.__wrapped__, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__wrapped__.__reduce_ex__(protocol)
 
 
 def _asked(use: _Use, name: str, value: Any) -> Any:
@@ -150,15 +188,8 @@ def _drawn(chunks: Any) -> Generator[Any, Any, Any]:
 
 def _next(self: Any) -> Any:
     use = self._self_use
-    try:
-        with running(use.frame):
-            item = next(self.__wrapped__)
-    except StopIteration:
-        use.returned()
-        raise
-    except BaseException as error:
-        use.raised(error)
-        raise
+    with use.under_way(StopIteration):
+        item = next(self.__wrapped__)
     return use.item(item)
 
 
@@ -181,15 +212,8 @@ async def _adrawn(chunks: Any) -> AsyncGenerator[Any, Any]:
 
 async def _anext(self: Any) -> Any:
     use = self._self_use
-    try:
-        with running(use.frame):
-            item = await anext(self.__wrapped__)
-    except StopAsyncIteration:
-        use.returned()
-        raise
-    except BaseException as error:
-        use.raised(error)
-        raise
+    with use.under_way(StopAsyncIteration):
+        item = await anext(self.__wrapped__)
     return use.item(item)
 
 
@@ -199,24 +223,16 @@ async def _anext(self: Any) -> Any:
 def _enter(self: Any) -> Any:
     use = self._self_use
     use.used_as("object")
-    try:
-        with running(use.frame):
-            entered = self.__wrapped__.__enter__()
-    except BaseException as error:
-        use.raised(error)
-        raise
+    with use.under_way():
+        entered = self.__wrapped__.__enter__()
     return _handed_out(self, entered, ".__enter__()")
 
 
 async def _aenter(self: Any) -> Any:
     use = self._self_use
     use.used_as("aobject")
-    try:
-        with running(use.frame):
-            entered = await self.__wrapped__.__aenter__()
-    except BaseException as error:
-        use.raised(error)
-        raise
+    with use.under_way():
+        entered = await self.__wrapped__.__aenter__()
     return _handed_out(self, entered, ".__aenter__()")
 
 
@@ -242,24 +258,16 @@ def _state_of(value: Any) -> dict[str, Any]:
 
 def _exit(self: Any, *exc_info: Any) -> Any:
     use = self._self_use
-    try:
-        with running(use.frame):
-            suppresses = self.__wrapped__.__exit__(*exc_info)
-    except BaseException as error:
-        use.raised(error)
-        raise
+    with use.under_way():
+        suppresses = self.__wrapped__.__exit__(*exc_info)
     use.left()
     return suppresses
 
 
 async def _aexit(self: Any, *exc_info: Any) -> Any:
     use = self._self_use
-    try:
-        with running(use.frame):
-            suppresses = await self.__wrapped__.__aexit__(*exc_info)
-    except BaseException as error:
-        use.raised(error)
-        raise
+    with use.under_way():
+        suppresses = await self.__wrapped__.__aexit__(*exc_info)
     use.left()
     return suppresses
 

@@ -1,4 +1,4 @@
-"""Never run: checked by mypy --strict and pyright. A decorator must not change a type."""
+"""Never run: checked by mypy --strict and pyright. A decorator must not change a type (B07)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, assert_type, overload

@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from stepfork._codec.registry import Pair
 
 _NOT_KEPT = frozenset({"set-cookie", "content-encoding", "content-length", "transfer-encoding"})
 """Cookies are credentials; the others speak of the bytes on the wire, and what is kept is the content."""
 
 
-def request_pair(cls: Any) -> tuple[Callable[[Any], object], Callable[[Any], Any]]:
+def request_pair(cls: Any) -> Pair:
     """Return how a request is written and read."""
     return _parts_of_request, lambda parts: cls(parts["method"], parts["url"])
 
 
-def response_pair(cls: Any) -> tuple[Callable[[Any], object], Callable[[Any], Any]]:
+def response_pair(cls: Any) -> Pair:
     """Return how a response is written and read."""
 
     def read(parts: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from stepfork._codec.standin import Opaque
 from stepfork._codec.types import look_up, type_name
@@ -13,19 +13,13 @@ from stepfork.errors import ClassChanged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    PairOf: TypeAlias = tuple[Callable[[Any], object], Callable[[Any], Any]]
-    """What writes the instances of a class as something else, and what reads them back."""
-
     from stepfork._calls import Plain
     from stepfork._codec.base import Reader, Walk, Writer
 
+    Pair: TypeAlias = tuple[Callable[[Any], object], Callable[[Any], Any]]
+    """What writes the instances of a class as something else, and what reads them back."""
+
 T = TypeVar("T")
-
-
-class Pair(NamedTuple):
-    encode: Callable[[Any], object]
-    decode: Callable[[Any], object]
-
 
 _PAIRS: dict[str, Pair] = {}
 _CLASSES: set[type] = set()
@@ -33,7 +27,7 @@ CHOSEN: dict[type, Writer] = {}
 """What writes the instances of a class, as was found out when it was first met."""
 
 
-_MET_LATER: dict[str, Callable[[Any], PairOf]] = {}
+_MET_LATER: dict[str, Callable[[Any], Pair]] = {}
 """Classes of modules that may not be loaded, each with what gives the pair of functions for it."""
 
 _FAMILIES = {"pandas": "stepfork._codec.tables"}
@@ -48,12 +42,12 @@ def family_of(cls: type) -> str | None:
 
 def register(cls: type[T], encode: Callable[[T], object], decode: Callable[[Any], T]) -> None:
     """Have instances of exactly this class written by the one function and read by the other."""
-    _PAIRS[type_name(cls)] = Pair(encode, decode)
+    _PAIRS[type_name(cls)] = encode, decode
     _CLASSES.add(cls)
     CHOSEN.pop(cls, None)
 
 
-def register_later(name: str, pair: Callable[[Any], PairOf]) -> None:
+def register_later(name: str, pair: Callable[[Any], Pair]) -> None:
     """Have the class ``module:QualName`` registered when it is first met; ``pair`` is given the class."""
     _MET_LATER[name] = pair
 
@@ -85,7 +79,7 @@ def _pair(name: str) -> Pair | None:
 def write_registered(value: object, walk: Walk) -> Plain:
     """Write a value by the function registered for its class."""
     name = type_name(type(value))
-    return {"$object": name, "of": "value", "value": walk.child(_PAIRS[name].encode(value))}
+    return {"$object": name, "of": "value", "value": walk.child(_PAIRS[name][0](value))}
 
 
 def read_registered(plain: dict[str, Plain], reader: Reader) -> object:
@@ -96,7 +90,7 @@ def read_registered(plain: dict[str, Plain], reader: Reader) -> object:
         return reader.stand_in(plain, "nothing is registered that reads it")
     value = reader.whole(plain["value"])
     try:
-        return pair.decode(value)
+        return pair[1](value)
     except Exception as fault:
         if _has_stand_in(value):
             return reader.stand_in(plain, "a part of it cannot be rebuilt")

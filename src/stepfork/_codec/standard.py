@@ -10,7 +10,7 @@ import re
 import types
 import typing
 from datetime import timedelta, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from stepfork._codec.http import request_pair, response_pair
@@ -19,7 +19,7 @@ from stepfork._codec.registry import register, register_later
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    _Pair: TypeAlias = tuple[Callable[[Any], object], Callable[[Any], Any]]
+    from stepfork._codec.registry import Pair
 
 
 def register_all() -> None:
@@ -45,20 +45,20 @@ def register_all() -> None:
         register_later(name, pair)
 
 
-def _by_text(cls: Any) -> _Pair:
+def _by_text(cls: Any) -> Pair:
     return str, cls
 
 
-def _by_parts(cls: Any) -> _Pair:
+def _by_parts(cls: Any) -> Pair:
     """Return the pair for a class of C that pickles as what its constructor takes."""
     return lambda value: list(cls.__reduce__(value)[1]), lambda parts: cls(*parts)
 
 
-def _array(cls: Any) -> _Pair:
+def _array(cls: Any) -> Pair:
     return lambda value: [value.typecode, value.tolist()], lambda parts: cls(*parts)
 
 
-_MET_LATER: dict[str, Callable[[Any], _Pair]] = {
+_MET_LATER: dict[str, Callable[[Any], Pair]] = {
     "array:array": _array,
     "msgspec:Raw": lambda cls: (bytes, cls),
     "operator:attrgetter": _by_parts,
@@ -94,9 +94,8 @@ def _proxied(proxy: types.MappingProxyType[Any, Any]) -> object:
 
 
 def _fixed_zone(parts: tuple[timedelta, str]) -> timezone:
-    unnamed = timezone(
-        parts[0]
-    )  # for no offset that is `timezone.utc` itself, which some compare by identity
+    # For no offset that is `timezone.utc` itself, which some compare by identity.
+    unnamed = timezone(parts[0])
     return unnamed if unnamed.tzname(None) == parts[1] else timezone(*parts)
 
 
@@ -121,7 +120,7 @@ def _view(parts: list[Any]) -> memoryview:
     return memoryview(data).cast("B").cast(code, shape)
 
 
-def _file(cls: Any) -> tuple[Callable[[Any], object], Callable[[Any], Any]]:
+def _file(cls: Any) -> Pair:
     def read(parts: list[Any]) -> Any:
         file = cls(parts[0])
         file.seek(parts[1])

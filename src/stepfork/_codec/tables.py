@@ -14,7 +14,7 @@ import numpy as np
 from stepfork._codec.registry import register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from stepfork._codec.registry import Pair
 
 pd: Any = sys.modules["pandas"]
 
@@ -138,7 +138,7 @@ def _interval_parts(interval: Any) -> list[Any]:
     return [interval.left, interval.right, interval.closed]
 
 
-def _only(value: object) -> tuple[Callable[[Any], object], Callable[[Any], Any]]:
+def _only(value: object) -> Pair:
     return lambda it: None, lambda parts: value
 
 

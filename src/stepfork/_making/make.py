@@ -21,7 +21,7 @@ from stepfork._making.proof import Prover, Verdict
 from stepfork._making.resemblance import cut_off_in
 from stepfork._making.scrub import Personal, in_words, look_for_personal_data
 from stepfork._making.source import added_to, new_file
-from stepfork._making.transcribe import highest_placeholder, transcribe
+from stepfork._making.transcribe import show_placeholders, transcribe
 from stepfork._making.variables import needed_variables, secret_variables, takes_any_value
 from stepfork._making.weight import what_weighs
 from stepfork._making.wishes import Wishes, check_wishes, notes_on_paths
@@ -99,7 +99,12 @@ def _readable(journal: Path) -> Iterator[None]:
     except UnsafeName:
         raise
     except (OSError, ValueError) as error:
-        raise RecordingDamaged(f"cannot be read: {journal}", detail=[("why", str(error))]) from None
+        raise RecordingDamaged(
+            f"cannot be read: {journal}",
+            detail=[("why", str(error))],
+            ways_on=["export the run again where it was recorded: stepfork export RUN"],
+            path=str(journal),
+        ) from None
 
 
 @dataclass
@@ -178,7 +183,7 @@ class _Maker:
     def _write_recording(self) -> None:
         chosen = settings(self.root)
         redactor = make_redactor(chosen)
-        redactor.taken = highest_placeholder(self.journal)
+        show_placeholders(self.journal, redactor)
         scrub = self.personal if self.wishes.scrub else None
         with _readable(self.journal):
             transcript = transcribe(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepfork._making.source import functions_in, name_of_test
-from stepfork._paths import blobs_dir, recording_path, snapshot_path
+from stepfork._paths import blobs_dir, inside, recording_path, snapshot_path
 from stepfork.errors import OptionError, UnsafeName
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class Place:
     def check_inside(self, root: Path) -> None:
         """Raise UnsafeName where a link leads out of the project."""
         for path in (self.recording, self.test_file):
-            if not path.resolve().is_relative_to(root.resolve()):
-                raise UnsafeName(f"{path} is a link out of {root}", path=str(path), root=str(root))
+            inside(root, path)
 
 
 def _free_name(run: Run, root: Path, into: Path | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from stepfork._redact import Redactor
 
 _MAIN = "__main__"
-_PLACEHOLDER = re.compile(rb"\[redacted-([0-9]{1,9})\]")
 _NAMES_A_CLASS = ("$object", "$enum", "$exception", "$opaque", "$global")
 
 
@@ -82,11 +80,10 @@ def transcribe(
         return Transcript(text, {blob.name: blob.read_bytes() for blob in sorted(blobs.glob("*.json"))})
 
 
-def highest_placeholder(journal: Path) -> int:
-    """Return the highest number that stands for a secret: a new one must not look like an old one."""
-    data = [journal.read_bytes()]
-    data += [blob.read_bytes() for blob in blobs_dir(journal).glob("*.json")]
-    return max((int(number) for each in data for number in _PLACEHOLDER.findall(each)), default=0)
+def show_placeholders(journal: Path, redactor: Redactor) -> None:
+    """Have the redactor know what stands for a secret already: a new one must not look like an old one."""
+    for path in (journal, *blobs_dir(journal).glob("*.json")):
+        redactor.saw(path.read_bytes())
 
 
 def _check_place_of_blobs(journal: Path) -> None:

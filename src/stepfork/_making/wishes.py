@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stepfork._calls import Criterion
+from stepfork._near import did_you_mean, near_names
 from stepfork._plain import readable
 from stepfork._verdict.criterion import call_pattern
 from stepfork._verdict.judge import find_values, judge_criterion
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from stepfork._calls import Plain, Run
 
-_NEAR = 0.75
+_ALIKE = 0.75
 """How alike a misspelt name is to the one that was meant."""
+_A_LITTLE_ALIKE = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,15 @@ def check_wishes(run: Run, wishes: Wishes) -> None:
 
 def _refuse_misspelt(criterion: Criterion, run: Run) -> None:
     """A tool that never was called would be a criterion that says nothing, or one that is never met."""
-    called = sorted({call.name for call in run.walk()})
+    called = {call.name for call in run.walk()}
     for option, texts in (("--never", criterion.never), ("--times", criterion.times)):
         for text in texts:
             name = call_pattern(text).name
-            near = difflib.get_close_matches(name, called, cutoff=_NEAR)
+            near = near_names(name, called, alike=_ALIKE)
             if near and name not in called and "(" not in text:
                 raise OptionError(
                     f"{option} {text}: the run {run.id} never called {name}",
-                    ways_on=[f"did you mean {' or '.join(near)}?", f"if {name} is right: '{name}()'"],
+                    ways_on=[*did_you_mean(near), f"if {name} is right: '{name}()'"],
                     near=near,
                 )
 
@@ -96,7 +97,7 @@ def notes_on_paths(criterion: Criterion, run: Run) -> Iterator[str]:
         if find_values(path, run):
             continue
         last = path.rpartition(".")[2].partition("[")[0]
-        near = difflib.get_close_matches(last, names, n=3, cutoff=0.5)
+        near = near_names(last, names, alike=_A_LITTLE_ALIKE)
         there = f"; near: {', '.join(near)}" if near else f"; there: {', '.join(names[:8])}" if names else ""
         yield f"{path} is not in the recorded result{there}"
 

@@ -59,8 +59,8 @@ class Redactor:
     ) -> None:
         self.found: dict[str, Kind] = {}
         """What fired: rules, names and environment variables -> what kind each is. Never a value."""
-        self.taken = 0
-        """The highest number of a placeholder that a text to be redacted may hold already."""
+        self._taken = 0
+        """The highest number of a placeholder, of ours or in what was seen."""
         self._rules = rules_of(environ, keys, patterns)
         self._custom = custom
         self._numbers: dict[bytes, int] = {}
@@ -117,7 +117,7 @@ class Redactor:
         """Never give a number of a placeholder in these JSON bytes to another secret."""
         if MARK in data:
             with self._lock:
-                self.taken = max(self.taken, 0, *map(int, _NUMBER.findall(data)))
+                self._taken = max(self._taken, 0, *map(int, _NUMBER.findall(data)))
 
     def stream(self) -> Stream:
         """Return what sees to the chunks of one stream, before each of them is redacted by itself."""
@@ -150,7 +150,7 @@ class Redactor:
         with self._lock:
             number = self._numbers.get(digest)
             if number is None:
-                self.taken = self._numbers[digest] = number = self.taken + 1
+                self._taken = self._numbers[digest] = number = self._taken + 1
         return _placeholder.make(number, span.prefix, len(secret.decode("utf-8", "replace")))
 
     def _by_pattern(self, label: str, pattern: re.Pattern[str], text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from operator import itemgetter
 from os import urandom
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import ahocorasick_rs
 
+from stepfork._redact.ending import not_at_the_end
 from stepfork._redact.environ import environment_rules, secrets_in
 from stepfork._redact.match import BYTES_IN_JSON, BYTES_STARTS, raw, unzipped
 from stepfork._redact.names import Names
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rules", "rules_of"]
 
-_Search: TypeAlias = "Callable[..., list[tuple[int, int, int]]]"
+_Search: TypeAlias = "Callable[[bytes, bool], list[tuple[int, int, int]]]"
+_OVERLAPPING: Final = True
 _Table: TypeAlias = "dict[bytes, list[Find]]"
 
 
@@ -49,7 +51,7 @@ class Rules:
     def may_hold(self, data: bytes) -> bool:
         """Whether these JSON bytes may hold a secret; False is final."""
         probes = self._probes
-        for index, start, end in self._search(data, overlapping=True):
+        for index, start, end in self._search(data, _OVERLAPPING):
             for probe in probes[index]:
                 if probe(data, start, end) is not None:
                     return True
@@ -79,13 +81,14 @@ class Rules:
 
 
 def _search(triggers: Iterable[bytes]) -> _Search:
-    automaton = ahocorasick_rs.BytesAhoCorasick(triggers, implementation=ahocorasick_rs.Implementation.DFA)
-    return automaton.find_matches_as_indexes
+    dfa = ahocorasick_rs.Implementation.DFA
+    make = partial(ahocorasick_rs.BytesAhoCorasick, triggers, implementation=dfa)
+    return not_at_the_end(not_at_the_end(make)().find_matches_as_indexes)
 
 
 def _found(data: bytes, search: _Search, finds: list[tuple[Find, ...]]) -> list[Span]:
     spans: list[Span] = []
-    met = search(data, overlapping=True)
+    met = search(data, _OVERLAPPING)
     if not met:
         return spans
     first = last = 0

@@ -295,16 +295,16 @@ def base64_forms(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _base64_rules() -> Iterator[Rule]:
     for text in _LOOKED_INTO:
-        for skipped, form in base64_forms(text.encode()):
-            yield Rule((form,), functools.partial(_find_in_base64, skipped))
+        for offset, (skipped, form) in enumerate(base64_forms(text.encode())):
+            yield Rule((form,), functools.partial(_find_in_base64, offset, skipped))
 
 
-def _find_in_base64(skipped: int, data: bytes, start: int, end: int) -> Span | None:
+def _find_in_base64(offset: int, skipped: int, data: bytes, start: int, end: int) -> Span | None:
     first = start - skipped
     if first < 0:
         return None
     window = _BASE64_RUN.match(data, first, first + _WINDOW)
-    if not window or not _looked_into().search(_decoded(window[0].rstrip(b"="))):
+    if not window or not _looked_into().match(_decoded(window[0].rstrip(b"=")), offset):
         return None
     run = _BASE64_RUN.match(data, first) or window
     left = data[max(0, first - 65536) : first]

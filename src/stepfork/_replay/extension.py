@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from stepfork._events import (
     ItemYielded,
     encode_line,
 )
+from stepfork._paths import write_whole
 from stepfork._replay.near import ends_with, near_addresses
 from stepfork._version import __version__
 from stepfork.errors import OptionError
@@ -93,9 +93,7 @@ class ExtensionWriter:
         self.calls.append(call.address)
         digest = hashlib.sha256(self._data).hexdigest()[:12]
         target = self._recording.with_name(f"{self._recording.stem}.ext-{digest}.jsonl")
-        temporary = target.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_bytes(self._data)
-        temporary.replace(target)
+        write_whole(target, self._data)
         if self._path is not None and self._path != target:
             self._path.unlink()
         self._path = target

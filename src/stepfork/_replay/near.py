@@ -1,19 +1,13 @@
-"""Names and addresses that somebody may have meant."""
+"""Addresses that somebody may have meant."""
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
+
+from stepfork._near import near_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-_CUTOFF = 0.7
-
-
-def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return those that look like ``name``, the most similar first."""
-    return difflib.get_close_matches(name, sorted(set(known) - {name}), n=3, cutoff=_CUTOFF)
 
 
 def near_addresses(key: str, addresses: Iterable[str]) -> list[str]:

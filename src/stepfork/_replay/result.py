@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._alias import Facts, tokens
 from stepfork._codec import decode
+from stepfork._near import near_names
 from stepfork._replay.facts import facts_of
-from stepfork._replay.near import near_names
 from stepfork._spec import decorated_names
 from stepfork.errors import OptionError, StepforkError, UnrecordedCall
 

@@ -75,7 +75,6 @@ class Replay:
         """The tolerance of this replay and of each call's decorator, the latter with the call's name."""
         self._live = live
         self._extension = extension
-        self._is_block = block
         self.failures = Failures(secrets.token_hex(5), self.clean)
         self.process = os.getpid()
         self._lock = threading.RLock()

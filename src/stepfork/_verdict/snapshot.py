@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from stepfork._paths import write_whole
 from stepfork._verdict.document import KINDS, STATES, Node
 from stepfork._verdict.repeats import expanded, shortened
 from stepfork.errors import SnapshotDamaged
@@ -145,9 +145,7 @@ def write(path: Path, text: str) -> None:
     if path.exists() and path.read_bytes() == data:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    write_whole(path, data)
 
 
 def _damaged(path: Path, text: str, error: Exception) -> SnapshotDamaged:

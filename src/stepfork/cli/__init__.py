@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import importlib
 import io
 import os
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import stepfork
 from stepfork import errors
+from stepfork._near import did_you_mean, near_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,10 +121,10 @@ def _run_command(arguments: list[str]) -> int:
 
 def _refuse_command(name: str) -> NoReturn:
     known = [command.name for command in COMMANDS]
-    near = difflib.get_close_matches(name, known, n=2)
+    near = near_names(name, known)
     raise errors.OptionError(
         f"there is no command {name!r}",
-        ways_on=[f"did you mean {' or '.join(near)}?"] if near else [f"there are {', '.join(known)}"],
+        ways_on=did_you_mean(near) or [f"there are {', '.join(known)}"],
         near=near,
     )
 

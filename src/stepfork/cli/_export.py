@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork._archive import archive, archive_name, write_archive
 from stepfork._store import find_run, runs_folder
 from stepfork.cli import _words
+from stepfork.cli._arguments import add_run
 from stepfork.cli._terminal import Span, show, show_json, write_json_text
 from stepfork.errors import FailingRun, OptionError
 
@@ -28,12 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Write a run into one file. Every command takes such a file as RUN.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        help="an id, the beginning of one, or a file (default: the last failed run)",
-    )
+    add_run(parser)
     parser.add_argument(
         "--output",
         metavar="FILE",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._ending import limits_of
 from stepfork._events import RunMarked, encode_line
+from stepfork._file_lock import lock
 from stepfork._journal import is_going_on
 from stepfork._open_run import make_redactor
 from stepfork._retention import keeper_of
-from stepfork._run_files import is_run_id, marked_print
+from stepfork._run_files import fingerprint_of_mark, is_run_id
 from stepfork._settings import settings
 from stepfork._store import find_run, runs_folder
 from stepfork.cli import _words
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepfork._store import StoredRun
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
-
 
 _PROBES, _BETWEEN_PROBES = 20, 0.01
 
@@ -74,8 +69,8 @@ def _keep_as_failed(stored: StoredRun, reason: str) -> None:
     """Let it no longer count as one of the runs that passed, of which few are kept."""
     if stored.path == runs_folder() / f"{stored.id}.jsonl" and is_run_id(stored.id):
         with contextlib.suppress(OSError):  # where the folder cannot be written, nothing is removed either
-            why = marked_print(stored.name, reason)
-            keeper_of(stored.path.parent).note(stored.id, why, limits_of(settings()))
+            fingerprint = fingerprint_of_mark(stored.name, reason)
+            keeper_of(stored.path.parent).note(stored.id, fingerprint, limits_of(settings()))
 
 
 def _refuse_what_needs_no_mark(stored: StoredRun) -> None:
@@ -111,9 +106,7 @@ def _append(path: Path, line: bytes) -> None:
             f"cannot write to {path}", detail=[("why", error.strerror or str(error))], path=str(path)
         ) from None
     try:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, waits=True)
         whole = path.read_bytes().rfind(b"\n") + 1
         os.ftruncate(descriptor, whole)
         if os.write(descriptor, line) != len(line):

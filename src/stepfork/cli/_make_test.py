@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._paths import project_root
 from stepfork._store import find_run, runs_folder
+from stepfork.cli._arguments import add_run
 from stepfork.cli._progress import progress
 from stepfork.cli._terminal import Line, Span, show, show_json
 from stepfork.errors import OptionError
@@ -29,12 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Make a pytest test of a run, and prove it.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "run",
-        nargs="?",
-        metavar="RUN",
-        help="an id, the beginning of one, or a file; by default the last failed run",
-    )
+    add_run(parser)
     parser.add_argument("--name", help="name of the test and its files")
     parser.add_argument("--into", type=Path, metavar="FILE", help="add the test to this file")
     parser.add_argument(

@@ -7,9 +7,11 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
+from stepfork._near import did_you_mean, near_names
 from stepfork._store import find_run, runs_folder
 from stepfork._text import ago
 from stepfork.cli import _words
+from stepfork.cli._arguments import add_run
 from stepfork.cli._terminal import Line, Span, Style, columns, cut, glyphs, show, show_json, width
 from stepfork.cli._values import exception_text, first_lines, pretty, pretty_fields, short_input, text_of
 from stepfork.errors import OptionError
@@ -36,12 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Show the calls of a run as a tree, or one of them with its whole input and output.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        help="an id, the beginning of one, or a file (default: the last failed run)",
-    )
+    add_run(parser)
     parser.add_argument(
         "address", metavar="ADDRESS", nargs="?", help="of one call, or the end of it: search#2"
     )
@@ -87,18 +84,14 @@ def find_call(run: Run, text: str) -> Call:
         )
     raise OptionError(
         f"there is no call {text!r} in run {run.id}",
-        ways_on=[*_near(text, calls), f"all of them: stepfork show {run.id}"],
+        ways_on=[*did_you_mean(_near(text, calls)), f"all of them: stepfork show {run.id}"],
         candidates=[],
     )
 
 
-def _near(text: str, addresses: dict[str, Call]) -> Iterator[str]:
-    import difflib
-
+def _near(text: str, addresses: dict[str, Call]) -> list[str]:
     by_end = {address.rpartition("/")[2]: address for address in addresses}
-    near = difflib.get_close_matches(text.rpartition("/")[2], by_end, n=3)
-    if near:
-        yield f"did you mean {' or '.join(by_end[each] for each in near)}?"
+    return [by_end[end] for end in near_names(text.rpartition("/")[2], by_end)]
 
 
 def _whole_run(stored: StoredRun, named: str) -> Iterator[Line]:
