@@ -338,3 +338,20 @@ def test_a_tolerance_that_is_none_is_refused_where_it_stands(decorator: Any, tol
     """The line of the decorator is shown, not a replay that ended badly."""
     with pytest.raises(OptionError, match="tolerance"):
         decorator(tolerance=tolerance)
+
+
+def test_what_is_ignored_is_left_out_of_a_call_that_does_not_fit_too(tmp_path: Path) -> None:
+    """A model that makes up an argument gets its TypeError, and nothing else is recorded for it."""
+
+    @stepfork.tool(ignore=("conn",))
+    def look(conn: object, order_id: str) -> str:
+        return order_id
+
+    def agent() -> None:
+        with pytest.raises(TypeError, match="look"):
+            look(1, "A-17", 3)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="look"):
+            look(conn=1, order="A-17")  # type: ignore[call-arg]
+
+    inputs = [call.input for call in record(tmp_path / "run.jsonl", agent).run.root.children]
+    assert inputs == [{"args": ["A-17", 3], "kwargs": {}}, {"args": [], "kwargs": {"order": "A-17"}}]

@@ -13,22 +13,22 @@ from stepfork._redact.ending import InterpreterEnds, not_at_the_end
 said = []
 begun = threading.Event()
 
-def native(seconds):
+def native(seconds, answer):
     begun.set()
     time.sleep(seconds)
-    return seconds
+    return answer
 
 def work():
-    said.append(not_at_the_end(native)(0.3))
+    said.append(not_at_the_end(native)(0.3, "left"))
     try:
-        not_at_the_end(native)(0)
+        not_at_the_end(native)(0, "in")
     except InterpreterEnds:
         said.append("too late")
 
 threading.Thread(target=work, daemon=True).start()
 begun.wait()
 atexit.register(lambda: said.append("exit began"))
-atexit.register(lambda: said.append(not_at_the_end(native)(0)))
+atexit.register(lambda: said.append(not_at_the_end(native)(0, "main")))
 """
 
 
@@ -37,4 +37,4 @@ def test_the_end_waits_for_who_is_in_native_code_and_lets_nobody_else_in(project
     project.write({"agent.py": AGENT})
     shown = project.run("python", "agent.py")
     assert (shown.code, shown.err) == (0, ""), shown
-    assert shown.out.split() == ["0", "exit", "began", "0.3", "too", "late"]
+    assert shown.out.split() == ["main", "exit", "began", "left", "too", "late"]

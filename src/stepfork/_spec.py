@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -120,15 +121,19 @@ class Spec:
         raise its own TypeError.
         """
         if self._binder is None:
-            return _spelled(args, kwargs)
+            return self._spelled(args, kwargs)
         try:
             return self._binder(args, kwargs)
         except TypeError:
-            return _spelled(args, kwargs)
+            return self._spelled(args, kwargs)
 
-
-def _spelled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"args": list(args), "kwargs": dict(kwargs)}
+    def _spelled(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        names = tuple(self.signature.parameters) if self.signature else ()
+        named = itertools.zip_longest(names[: len(args)], args)
+        return {
+            "args": [value for name, value in named if name not in self._unrecorded],
+            "kwargs": {name: value for name, value in kwargs.items() if name not in self._unrecorded},
+        }
 
 
 def undecorated(

@@ -10,14 +10,15 @@ import atexit
 import os
 import time
 from threading import get_ident, main_thread
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["InterpreterEnds", "not_at_the_end"]
 
-A = TypeVarTuple("A")
+A = TypeVar("A")
+B = TypeVar("B")
 R = TypeVar("R")
 
 _PATIENCE: Final = 5.0
@@ -33,18 +34,21 @@ class InterpreterEnds(Exception):
     """A thread that was left behind asks for what only the main thread may still do."""
 
 
-def not_at_the_end(native: Callable[[Unpack[A]], R]) -> Callable[[Unpack[A]], R]:
-    """Return ``native`` as it may be called from any thread; raises InterpreterEnds where it is too late."""
+def not_at_the_end(native: Callable[[A, B], R]) -> Callable[[A, B], R]:
+    """Return ``native`` as it may be called from any thread; raises InterpreterEnds where it is too late.
 
-    def guarded(*args: *A) -> R:
+    It takes two arguments: ``*args`` would cost as much again as all else in here.
+    """
+
+    def guarded(one: A, other: B) -> R:
         thread = get_ident()
         if thread == _main:
-            return native(*args)
+            return native(one, other)
         _inside.append(thread)  # before the look, so that the end waits for whoever did not see it
         try:
             if _has_begun:
                 raise InterpreterEnds("the interpreter ends")
-            return native(*args)
+            return native(one, other)
         finally:
             _inside.remove(thread)
 

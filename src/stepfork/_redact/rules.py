@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 from operator import itemgetter
 from os import urandom
@@ -81,9 +81,15 @@ class Rules:
 
 
 def _search(triggers: Iterable[bytes]) -> _Search:
-    dfa = ahocorasick_rs.Implementation.DFA
-    make = partial(ahocorasick_rs.BytesAhoCorasick, triggers, implementation=dfa)
-    return not_at_the_end(not_at_the_end(make)().find_matches_as_indexes)
+    automaton = _automaton(triggers, ahocorasick_rs.Implementation.DFA)
+    return not_at_the_end(automaton.find_matches_as_indexes)
+
+
+@not_at_the_end
+def _automaton(
+    triggers: Iterable[bytes], implementation: ahocorasick_rs.Implementation
+) -> ahocorasick_rs.BytesAhoCorasick:
+    return ahocorasick_rs.BytesAhoCorasick(triggers, implementation=implementation)
 
 
 def _found(data: bytes, search: _Search, finds: list[tuple[Find, ...]]) -> list[Span]:
