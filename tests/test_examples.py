@@ -139,6 +139,7 @@ def test_the_agent_on_the_openai_sdk(project: Project) -> None:
     assert "StillFailing" in project.run("pytest", "-q").out
 
 
+@pytest.mark.slow
 def test_the_demo_shows_every_station(project: Project) -> None:
     """``stepfork demo`` exits with 0 only where each command showed what it should; it works under CI too."""
     done = project.stepfork("demo", env=STRANGER | {"CI": "true", "TMPDIR": os.fspath(project.root)})

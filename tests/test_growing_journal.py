@@ -151,6 +151,19 @@ def test_conversations_that_go_on_side_by_side_are_stored_once_each(tmp_path: Pa
     )
 
 
+def test_conversations_that_are_almost_the_same_are_stored_once_each(tmp_path: Path) -> None:
+    """Two that differ in a few characters at their start take no more than two that have nothing in common."""
+    recorded = Recorded(tmp_path / "run.jsonl")
+    with recorded:
+        pair = [[{"role": "system", "content": f"You are agent {name}. " + "s" * 2000}] for name in "ab"]
+        for _ in range(80):
+            for messages in pair:
+                messages.append(ask(messages))
+
+    raw = len(json.dumps(pair))
+    assert bytes_of(recorded.path) < 4 * raw
+
+
 def test_a_prompt_that_grows_by_a_line_per_call_is_stored_once(tmp_path: Path) -> None:
     """A conversation kept as one text, as agents that reason in prose have it, is no exception."""
 

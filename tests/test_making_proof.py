@@ -80,6 +80,7 @@ def test_a_test_runs_wherever_pytest_is_started_and_is_found_after_git_init(tmp_
     assert [name for name in project.files() if name.endswith(".yaml")] == [snapshot]
 
 
+@pytest.mark.slow
 def test_an_agent_that_was_mended_before_the_test_was_made_is_the_first_guess(project: Project) -> None:
     """The replay ends well: the failure is gone because the code is another one."""
     project.write({"agent.py": VARIES})

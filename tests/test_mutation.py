@@ -173,6 +173,7 @@ def test_what_was_not_changed_stays_the_same_object() -> None:
     assert live == after
 
 
+@pytest.mark.slow
 def test_a_row_added_to_a_large_table_costs_a_row() -> None:
     """The change of a 2 MB database by one row is about as long as the row (B40)."""
     rows = {f"order-{number}": {**ROW, "id": f"A-{number}"} for number in range(15_000)}
@@ -187,6 +188,7 @@ def test_a_row_added_to_a_large_table_costs_a_row() -> None:
     assert live == after
 
 
+@pytest.mark.slow
 def test_a_large_list_in_which_everything_moved_or_changed_is_compared() -> None:
     """In time that grows with the size only: with its square it would take hours."""
     rows = [{"id": number, "v": number % 7} for number in range(20_000)]

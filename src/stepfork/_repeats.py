@@ -109,7 +109,9 @@ class Shortener:
         now = _Kept(address, part, data)
         like = max(self._kept, key=lambda kept: _in_common(kept.data, data), default=None)
         reference = None if like is None else _reference(like, now)
-        self._met.append((now, like if reference is not None else None))
+        # What goes on in this one is done with; what differs may go on in another.
+        goes_on = like is not None and _in_common(like.data, data) == len(like.data)
+        self._met.append((now, like if goes_on else None))
         return self._store(value if reference is None else reference)
 
 
