@@ -152,7 +152,7 @@ def test_conversations_that_go_on_side_by_side_are_stored_once_each(tmp_path: Pa
 
 
 def test_conversations_that_are_almost_the_same_are_stored_once_each(tmp_path: Path) -> None:
-    """Two that differ in a few characters at their start take no more than two that have nothing in common."""
+    """Two that differ in a few characters at their start take no more than two with nothing in common."""
     recorded = Recorded(tmp_path / "run.jsonl")
     with recorded:
         pair = [[{"role": "system", "content": f"You are agent {name}. " + "s" * 2000}] for name in "ab"]

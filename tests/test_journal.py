@@ -202,6 +202,17 @@ def test_large_payloads_go_to_blobs_once(tmp_path: Path) -> None:
     assert stat.S_IMODE(blob.stat().st_mode) == 0o600
 
 
+def test_an_export_has_its_large_payloads_in_it(tmp_path: Path) -> None:
+    """What a function that takes failed runs out of here sends is one file, and all of the run."""
+    recorded = record(tmp_path / "run.jsonl", lambda: stepfork.tool(len)("x" * 100_000))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "failed.stepfork").write_bytes(stepfork.export(recorded.path))
+
+    (call,) = read_run(elsewhere / "failed.stepfork").root.children
+    assert call.input == recorded.run.root.children[0].input
+
+
 def test_a_blob_that_was_changed_is_damage(tmp_path: Path) -> None:
     """The digest in the file's name is checked."""
     recorded = record(tmp_path / "run.jsonl", lambda: stepfork.tool(len)("x" * 100_000))

@@ -14,6 +14,7 @@ import pytest
 
 import stepfork
 from replays import Bodies, made, record, rerun, stops
+from stepfork._replay.explain import ways_on
 from stepfork.errors import ClassChanged, RecordingMissing, RootArgumentsError
 
 bodies = Bodies()
@@ -253,6 +254,9 @@ def test_a_stream_serves_its_chunks_and_asking_for_more_is_a_frontier(path: Path
     more = stepfork.replay(path, lambda: list(generator("s")))
     assert stops(more) == ["generator#1"]
     assert "left after 2 chunks" in more.frontiers[0].why
+    assert any(
+        f"--stepfork-extend={more.frontiers[0].call.label}" in way for way in ways_on(more.frontiers[0])
+    )
 
 
 def test_a_root_that_streams_is_drawn_as_it_was_recorded(path: Path) -> None:

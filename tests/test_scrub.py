@@ -193,3 +193,85 @@ def test_a_failure_that_hangs_on_a_replaced_value_is_told_and_nothing_is_written
     made = project.stepfork("make-test", env=BARE)
     assert made.code == 0, made
     assert "personal data: 1 e-mail address, 1 card number; --scrub replaces them\n" in made.out
+
+
+STREAMING = """
+    import asyncio
+
+    import stepfork
+
+
+    @stepfork.tool
+    def look_up():
+        return {owner!r}
+
+
+    @stepfork.model
+    async def ask(prompt):
+        for piece in ("Ask", " anna", ".berg", "@", "fjord", "mail", ".no", " or", " bob@fjordmail.co", "m."):
+            yield {{"delta": {{"text": piece}}}}
+
+
+    @stepfork.step
+    async def handle(prompt):
+        owner = look_up()
+        said = "".join([chunk["delta"]["text"] async for chunk in ask(prompt)])
+        assert owner in said, said
+        raise ValueError(f"unsure: {{said}}")
+
+
+    if __name__ == "__main__":
+        asyncio.run(handle("whom?"))
+"""
+
+
+@pytest.mark.parametrize("owner", ["Ask", "anna.berg@fjordmail.no"], ids=["new", "said by a tool before"])
+def test_an_address_that_a_model_streams_in_pieces_is_replaced(project: Project, owner: str) -> None:
+    """It goes over several chunks, the agent joins them and fails with it, and the failure comes back."""
+    project.write({"agent.py": STREAMING.format(owner=owner)})
+    assert "unsure: Ask anna.berg@fjordmail.no" in project.run("python", "agent.py", env=BARE).err
+    made = project.stepfork("make-test", "--scrub", "--json", env=BARE)
+    assert made.code == 0, made
+    assert (made.json["personal"], made.json["personal_in_code"]) == ({"e-mail address": 2}, {})
+    assert made.json["reason"] == "ValueError: unsure: Ask person1@example.com or person2@site2.example.com."
+    kept = {name: data for name, data in project.files().items() if name.startswith(("tests/", "snapshots/"))}
+    assert not [name for name, data in kept.items() if re.search(rb"anna|berg|fjord|bob@", data)]
+
+
+def texts_of_stream(folder: Path, *chunks: object, said: str) -> list[object]:
+    """Return the chunks of a tool in the scrubbed recording of a run in which the agent says a text."""
+    folder.mkdir()
+    recording, _ = scrubbed(
+        folder,
+        CallStarted("handle#1", "step", {}),
+        CallStarted("handle#1/rows#1", "tool", {}),
+        *(ItemYielded("handle#1/rows#1", chunk) for chunk in chunks),
+        CallEnded("handle#1/rows#1", "returned", None, shape="stream"),
+        CallEnded("handle#1", "returned", said),
+        RunEnded(1.0),
+    )
+    items = read_run(recording).root.children[0].outcome.items
+    assert items is not None
+    return items
+
+
+def test_chunks_that_are_whole_values_are_not_taken_for_pieces(tmp_path: Path) -> None:
+    """Rows that would make one address if they were joined are replaced each by itself, unless they were."""
+    rows = ("alice@corp.no", "bob@else.org", "alice@corp.no", "Oslo")
+    assert texts_of_stream(tmp_path / "rows", *rows, said="alice@corp.no lives in Oslo") == [
+        "person1@example.com",
+        "person2@site2.example.com",
+        "person1@example.com",
+        "Oslo",
+    ]
+    pieces = ("alice@corp.no", "", "rway.com", ", ", CARD[:12], CARD[12:], ".")
+    assert texts_of_stream(tmp_path / "pieces", *pieces, said="".join(pieces)) == [
+        *("person1@example.com", "", "", ", "),
+        *("4539 0000 0000 0010", "", "."),
+    ]
+    data = [{"$bytes": base64.b64encode(each).decode()} for each in (b"to alice@co", b"rp.no!")]
+    got = texts_of_stream(tmp_path / "bytes", *data, said="")
+    assert [base64.b64decode(each["$bytes"]) for each in got if isinstance(each, dict)] == [
+        b"to person1@example.com",
+        b"!",
+    ]

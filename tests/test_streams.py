@@ -129,6 +129,23 @@ def test_a_stream_left_early_is_recorded_as_such(tmp_path: Path, leave: str) -> 
     assert recorded.run.failure is None
 
 
+def test_a_stream_that_an_exception_has_left_ends_with_the_run(tmp_path: Path) -> None:
+    """(B82) The loop closes an async generator later than the run ends; it was left early all the same."""
+
+    async def agent() -> None:
+        async with recorded:
+            async for item in acount(5):
+                if item == 2:
+                    raise LookupError(item)
+
+    recorded = Recorded(tmp_path / "run.jsonl")
+    with pytest.raises(LookupError):
+        asyncio.run(agent())
+
+    outcome = recorded.call("acount#1").outcome
+    assert (outcome.status, outcome.items, outcome.shape) == ("closed_early", [0, 1, 2], "astream")
+
+
 def test_leaving_an_async_stream_early_makes_no_noise(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sample_runs import header
 from stepfork._calls import Entry, Failure, Plain
 from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked, encode_line
+from stepfork._home import entry_of
 from stepfork._journal import store_blob
 from stepfork._making.transcribe import Transcript, renamed, show_placeholders, transcribe
 from stepfork._making.weight import LARGE_ARGUMENT, LARGE_BYTES, what_weighs
@@ -175,3 +176,20 @@ def test_a_secret_found_later_is_not_numbered_like_one_found_before(tmp_path: Pa
     show_placeholders(journal, redactor)
     lines = transcribe(journal, redactor, main_module=None, blob_bytes=1000).lines
     assert b'{"a":"[redacted-3]*****","b":"sk-proj-[redacted-4]' in lines
+
+
+def test_the_main_module_of_a_spawned_process_is_the_one_that_was_run() -> None:
+    """There Python calls it ``__mp_main__``; a test imports it by its own name all the same."""
+
+    def work() -> None:
+        """Stands for a function of a script."""
+
+    work.__module__ = "__mp_main__"
+    entry = entry_of(work)
+
+    assert entry is not None
+    assert entry.module == "__main__"
+    assert renamed([{"$object": "__mp_main__:Order"}, {"$enum": "__main__:Colour"}], "agent") == [
+        {"$object": "agent:Order"},
+        {"$enum": "agent:Colour"},
+    ]

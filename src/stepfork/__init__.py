@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork._version import __version__
 
 if TYPE_CHECKING:
+    from stepfork._archive import export
     from stepfork._codec import register_type
     from stepfork._decorators import model, step, tool
     from stepfork._replay.block import replaying
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "areplay",
     "configure",
+    "export",
     "fail",
     "model",
     "register_type",
@@ -39,6 +41,7 @@ _HOME = {
     "StepforkError": "errors",
     "StillFailing": "errors",
     "configure": "_settings",
+    "export": "_archive",
     "fail": "_run",
     "model": "_decorators",
     "register_type": "_codec",

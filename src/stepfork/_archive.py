@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepfork._events import decode_line, encode_line, with_values
@@ -18,8 +19,6 @@ from stepfork._store import ARCHIVE_ENDING
 from stepfork.errors import OptionError, RecordingDamaged
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stepfork._calls import Run
 
 _LONGEST_PART = 60
@@ -32,6 +31,18 @@ def archive_name(run: Run) -> str:
 
 def _portable(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", text)[:_LONGEST_PART].strip("-")
+
+
+def export(run: str | os.PathLike[str]) -> bytes:
+    """Return the run in this file, its large payloads included, as one file that every command takes as RUN.
+
+    For who takes failed runs out of a container: the path is what ``on_failed`` is given.
+
+    Raises:
+        RecordingDamaged: a payload is missing or was changed.
+        OSError: the file cannot be read.
+    """
+    return archive(Path(run))
 
 
 def archive(path: Path) -> bytes:

@@ -62,6 +62,9 @@ class Frame(Protocol):
     def is_ended(self) -> bool:
         """Whether its outcome is known."""
 
+    def streaming(self, shape: Shape) -> None:
+        """From now on its chunks come, in this shape."""
+
     def item(self, value: object) -> None:
         """One chunk is about to reach the caller."""
 

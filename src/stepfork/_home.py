@@ -81,6 +81,8 @@ def entry_of(function: Any) -> Entry | None:
     if not isinstance(module, str) or not isinstance(qualname, str) or not module or not qualname:
         return None
     source = home_of(file_of(inner)).source
+    if module == "__mp_main__":  # what a process that was spawned calls the main module of its parent
+        module = "__main__"
     return Entry(module, qualname, _relative_to_root(source) if source else "")
 
 

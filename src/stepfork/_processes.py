@@ -109,6 +109,9 @@ class Job:
     def give_up(self, fault: Exception) -> None:
         """It records nothing itself."""
 
+    def streaming(self, shape: Shape) -> None:
+        """It is no call."""
+
     def item(self, value: object) -> None:
         """It is no call."""
 

@@ -84,6 +84,10 @@ class RecordedFrame:
         self.watches: dict[str, Watch] = {}
         self.stream: Stream | None = None
 
+    def streaming(self, shape: Shape) -> None:
+        """Have it end with the run at the latest."""
+        self.session.streams[self] = shape
+
     def item(self, value: object) -> None:
         """Record one chunk."""
         self.session.item(self, value)
@@ -138,6 +142,8 @@ class Recorder:
         self._has_begun = False
         self._short_line = min(SHORT_LINE, journal.blob_bytes)
         self._shortener = Shortener(journal.outsource)
+        self.streams: dict[RecordedFrame, Shape] = {}
+        """The calls whose chunks have begun to come, and in which shape."""
 
     def start(self) -> None:
         """Set the clock, and keep the header for the first line."""
@@ -227,6 +233,7 @@ class Recorder:
 
     def left(self, frame: RecordedFrame, error: BaseException | None) -> None:
         """The root's end is the run's end."""
+        self.streams.pop(frame, None)
         if frame is self.base and self.is_open:
             self.close(frame, error)
 
@@ -248,9 +255,17 @@ class Recorder:
             self._failure = Failure(
                 "raised", self._origin(frame, error), type_name(type(error)), message_of(error)
             )
+        self._leave_streams()
         ended = redacted(RunEnded(self._now(), self._failure), self.redactor.redact)
         self._failure = ended.failure  # for what the folder of the runs remembers of it too
         self._write(ended)
+
+    def _leave_streams(self) -> None:
+        """End the streams that nobody reads on: an async one is closed only when the loop gets to it."""
+        for frame, shape in list(self.streams.items()):
+            if not frame.is_ended:
+                frame.is_ended = True
+                self._write(CallEnded(frame.address, "closed_early", None, shape, at=self._now()))
 
     def abandon(self, fault: Exception) -> None:
         """Let go of a run whose start failed."""
@@ -282,6 +297,7 @@ class Recorder:
         with contextlib.suppress(Exception):
             self.journal.close()
             self._shortener.forget()
+            self.streams.clear()
 
     def _now(self) -> float:
         return round(time.perf_counter() - self._clock, 6)

@@ -51,6 +51,7 @@ class _Use:
 
     def item(self, item: Any) -> Any:
         if not self.frame.is_ended:
+            self.frame.streaming(self.shape)
             self.frame.item(item)
         return item
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _said: set[str] = set()
 
@@ -15,7 +19,18 @@ def warn_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
         return
     _said.add(message)
     try:
-        warnings.warn(message, category, stacklevel=3)
+        warnings.warn(message, category, stacklevel=_level_of_the_caller())
     except Exception:
         with suppress(Exception):
             print(message, file=sys.stderr)
+
+
+def _level_of_the_caller() -> int:
+    """Return how far up the stack of ``warn_once`` the first line stands that the user has written."""
+    from stepfork._frames import is_users
+
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -129,6 +129,7 @@ def generated(start: Start, shape: Shape = "stream") -> Generator[Any, Any, Any]
     frame, inner = start()
     if frame is None:
         return (yield from inner)
+    frame.streaming(shape)
     advance: Callable[[Any], Any] = inner.send
     argument: Any = None
     while True:
@@ -153,6 +154,8 @@ def generated(start: Start, shape: Shape = "stream") -> Generator[Any, Any, Any]
 async def async_generated(start: Start, shape: Shape = "astream") -> AsyncGenerator[Any, Any]:
     """Do the same asynchronously."""
     frame, inner = start()
+    if frame is not None:
+        frame.streaming(shape)
     advance: Callable[[Any], Any] = _unknown_to_the_loop(inner)
     argument: Any = None
     while True:

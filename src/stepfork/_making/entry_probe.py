@@ -68,6 +68,9 @@ class _Refusal:
         """An import has no outcome."""
         return False
 
+    def streaming(self, shape: Shape) -> None:
+        """An import has no chunks."""
+
     def item(self, value: object) -> None:
         """An import has no chunks."""
 

@@ -149,11 +149,14 @@ class Prover:
         known = self._what_was_missing() or self._other_root(verdict) or self._was_cut_off()
         if known:
             return [known]
-        if verdict["failure"] is not None or verdict["stopped"]:
-            return [_USUAL_REASONS]
         age = ago(time.time() - self.run.started)
-        changed = f"the agent may have been changed since the run (recorded {age})"
-        return [f"{changed}: make the test with the version that was run", _USUAL_REASONS]
+        changed = (
+            f"the agent may have been changed since the run (recorded {age}): "
+            "make the test with the version that was run"
+        )
+        if verdict["failure"] is not None or verdict["stopped"]:
+            return [_USUAL_REASONS, changed]
+        return [changed, _USUAL_REASONS]
 
     def _was_cut_off(self) -> str:
         call = cut_off_in(self.run)

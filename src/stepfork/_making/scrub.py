@@ -23,6 +23,7 @@ from stepfork._events import (
     redacted,
 )
 from stepfork._making.personal import PLURALS, find, replacement
+from stepfork._making.streamed import Pass, Streams
 from stepfork._paths import blobs_dir
 from stepfork._redact.match import unzipped
 from stepfork._redact.names import Names
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 class Personal:
     """The personal data of one run, each with its replacement."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
         self._outside: dict[str, tuple[Kind, int]] = {}
         self._own: dict[str, Kind] = {}
         self._sites: dict[str, int] = {}
@@ -97,11 +99,17 @@ class Personal:
         """Return a text with what came from outside replaced; the same object if there is nothing."""
         parts, position = [], 0
         for found in self.find(text):
-            _, number = self._outside[found.identity]
-            new = replacement(found, text, number, self._sites.get(_site_of(found), 0))
-            parts += [text[position : found.start], new]
+            parts += [text[position : found.start], self._new(found, text)]
             position = found.end
         return "".join((*parts, text[position:])) if parts else text
+
+    def _new(self, found: Found, text: str) -> str:
+        _, number = self._outside[found.identity]
+        return replacement(found, text, number, self._sites.get(_site_of(found), 0))
+
+    def chunks(self) -> Pass:
+        """Return what replaces, in the chunks of the run, what goes over several of them."""
+        return Pass(self._streams, self.find, self._new)
 
     def scrubbed(self, event: Event) -> Event:
         """Return an event with what came from outside replaced wherever it stands, in addresses too."""
@@ -145,7 +153,10 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 def look_for_personal_data(journal: Path) -> Personal:
     """Return the personal data of a run; raises ValueError or OSError where a payload cannot be read."""
-    personal, origin = Personal(), _Origin()
+    *lines, _torn = journal.read_bytes().split(b"\n")
+    streams = Streams.of(lines, blobs_dir(journal))
+    personal, origin = Personal(streams), _Origin()
+    chunks = Pass(streams, find, lambda _found, _text: "")
     known: set[str] = set()
     is_outside = False
 
@@ -156,9 +167,13 @@ def look_for_personal_data(journal: Path) -> Personal:
         return text
 
     expander = Expander(blobs_dir(journal))
-    for line in journal.read_bytes().split(b"\n")[:-1]:
+    for line in lines:
         event = expander.whole(decode_line(line))
         is_outside = origin.is_outside(event)
+        if isinstance(event, ItemYielded):
+            event, ended = chunks.next(event)
+            for text in ended:
+                note(text)
         for name in (getattr(event, "name", None), getattr(event, "call", None)):
             note(name or "")
         redacted(event, _Texts(note).run)

@@ -10,6 +10,7 @@ import msgspec
 
 from stepfork._calls import Failure
 from stepfork._events import (
+    ItemYielded,
     RunEnded,
     RunStarted,
     decode_line,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from stepfork._redact import Redactor
 
 _MAIN = "__main__"
+_MAIN_OF_A_CHILD = "__mp_main__"
 _NAMES_A_CLASS = ("$object", "$enum", "$exception", "$opaque", "$global")
 
 
@@ -64,9 +66,13 @@ def transcribe(
             return store_blob(blobs, plain, blob_bytes)
 
         shortener = Shortener(stored)
+        chunks = None if scrub is None else scrub.chunks()
 
         def copied(line: bytes) -> bytes:
-            event = _of_module(expander.whole(decode_line(line)), main_module)
+            event = expander.whole(decode_line(line))
+            if chunks is not None and isinstance(event, ItemYielded):
+                event = chunks.next(event).item
+            event = _of_module(event, main_module)
             event = redacted(event, redactor.redact)
             event = event if scrub is None else scrub.scrubbed(event)
             line = encode_line(event)
@@ -135,4 +141,5 @@ def renamed(plain: Plain, main_module: str) -> Plain:
 
 
 def _class_name(name: str, main_module: str) -> str:
-    return f"{main_module}:{name.removeprefix(f'{_MAIN}:')}" if name.startswith(f"{_MAIN}:") else name
+    module, _, rest = name.partition(":")
+    return f"{main_module}:{rest}" if module in (_MAIN, _MAIN_OF_A_CHILD) else name

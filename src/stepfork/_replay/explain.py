@@ -69,7 +69,7 @@ def ways_on(frontier: Frontier) -> list[str]:
     call = frontier.call
     ways = [
         f'stub it           replay(..., override={{"{call.label}": ...}})',
-        "run it live once  pytest --stepfork-extend",
+        "run it live once  pytest --stepfork-extend" + (f"={call.label}" if frontier.is_in_part else ""),
     ]
     renamed = [near.name for near in frontier.nearest if near.name != call.name]
     if renamed:
@@ -84,7 +84,7 @@ def _recorded(frontier: Frontier, used: set[str]) -> Iterator[_Row]:
         if parent_address(near.address) != parent_address(call.address):
             note += f", at {near.address}"
         yield _Row("" if number else "recorded", near, note)
-    if not frontier.nearest:
+    if not frontier.nearest and not frontier.is_in_part:
         yield _Row("recorded", f"no call of {call.name}")
 
 

@@ -32,6 +32,11 @@ class Frontier:
     why: str
     look: Callable[[], list[Call]] = list
 
+    @property
+    def is_in_part(self) -> bool:
+        """Whether it is recorded up to a point: to run live, such a call has to be named."""
+        return self.why.startswith(("it was left", "in the recording it was cancelled"))
+
     @cached_property
     def nearest(self) -> list[Call]:
         """The recorded calls that look most like it."""
@@ -75,6 +80,9 @@ class ReplayFrame:
     def is_ended(self) -> bool:
         """Whether its outcome is known."""
         return self.call.outcome.status != "unfinished"
+
+    def streaming(self, shape: Shape) -> None:
+        """It is told with the outcome."""
 
     def item(self, value: object) -> None:
         """Note one chunk."""

@@ -85,16 +85,11 @@ def _rows(runs: list[StoredRun], seen: dict[str, int], *, only_failed: bool) -> 
             if run.failure is not None or not only_failed:
                 yield _Row(
                     stored,
-                    _times(_words.outcome(run), seen.get(stored.id, 1)),
+                    _words.outcome(run),
                     _words.place(run),
                     sum(1 for _ in run.walk()),
                     {**_facts(run), "seen": seen.get(stored.id, 1)},
                 )
-
-
-def _times(outcome: Span, seen: int) -> Span:
-    """Add how often the failure was seen: of most of its runs nothing else is left."""
-    return outcome if seen < 2 else outcome._replace(text=f"{outcome.text} ({seen} times)")
 
 
 def _damage(error: StepforkError) -> Span:
@@ -154,7 +149,13 @@ def _table(rows: list[_Row]) -> list[Line]:
 def _texts(row: _Row) -> tuple[str, ...]:
     calls = "" if row.damage is not None else str(row.calls)
     age = ago(time.time() - row.stored.started)
-    return row.stored.id, row.stored.name or "?", row.outcome.text, row.place, calls, age
+    outcome = _times(row.outcome.text, (row.run or {}).get("seen", 1))
+    return row.stored.id, row.stored.name or "?", outcome, row.place, calls, age
+
+
+def _times(outcome: str, seen: int) -> str:
+    """Add how often the failure was seen: of most of its runs nothing else is left."""
+    return outcome if seen < 2 else f"{outcome} ({seen} times)"
 
 
 def _fitting(widths: list[int]) -> list[int]:

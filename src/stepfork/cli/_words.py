@@ -27,7 +27,7 @@ def was_killed(run: Run) -> bool:
 
 def outcome(run: Run) -> Span:
     """Return how the run ended, in a few words."""
-    words = [*_ends(run)]
+    words = [*_ends(run)] or [Span(run.root.outcome.status, "warning")]
     style = next((each.style for each in words if each.style == "failed"), words[0].style)
     return Span(", ".join(each.text for each in words), style)
 
