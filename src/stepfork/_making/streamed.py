@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import structs
 
 from stepfork._events import ItemYielded, decode_line
-from stepfork._redact.stream import _put, _texts
-from stepfork._repeats import Expander
+from stepfork._journal import in_place
+from stepfork._redact.stream import put, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,18 +40,17 @@ class Streams:
 
     @classmethod
     def of(cls, lines: list[bytes], blobs: Path) -> Streams:
-        """Read them from the lines of a journal; raises as ``Expander`` does."""
-        streams, expander, numbers = cls(), Expander(blobs), Counter[str]()
+        """Read them from the lines of a journal; ValueError or OSError where a payload is not there."""
+        streams, numbers = cls(), Counter[str]()
         others = []
         for line in lines:
             event = decode_line(line)
             if not isinstance(event, ItemYielded):
                 others.append(line)
                 continue
-            item = expander.whole(event)
-            for path, found in _texts(item.value):
-                streams._places.setdefault((item.call, path), {})[numbers[item.call]] = _decoded(found)
-            numbers[item.call] += 1
+            for path, found in texts_in(in_place(blobs, event.value)):
+                streams._places.setdefault((event.call, path), {})[numbers[event.call]] = _decoded(found)
+            numbers[event.call] += 1
         if streams._places:
             streams._elsewhere = b"\n".join(others).decode("utf-8", "replace").lower()
         return streams
@@ -141,10 +140,10 @@ class Pass:
         """Return a chunk with what goes over several replaced; the rest of it stays."""
         chunk = item.call, self._numbers[item.call]
         self._numbers[item.call] += 1
-        holder, old = [item.value], dict(_texts(item.value))
+        holder, old = [item.value], dict(texts_in(item.value))
         for path, text in self._changed.get(chunk, ()):
             is_bytes = isinstance(old[path], bytes)
-            _put(holder, path, text.encode("utf-8", "surrogateescape") if is_bytes else text)
+            put(holder, path, text.encode("utf-8", "surrogateescape") if is_bytes else text)
         return Passed(structs.replace(item, value=holder[0]), self._ended.get(chunk, []))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepfork._redact.rules import Rules
     from stepfork._redact.secrets import Span
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "put", "texts_in"]
 
 _KEPT: Final = 128
 _MOST_KEPT: Final = 16 * 1024
@@ -54,7 +54,7 @@ class Stream:
         The same object if there are none. What is secret in the chunk by itself is found as in any value.
         """
         holder = [plain]
-        for path, found in _texts(plain):
+        for path, found in texts_in(plain):
             text = self._texts.get(path)
             if text is None:
                 if len(self._texts) >= _MOST_PLACES:
@@ -62,7 +62,7 @@ class Stream:
                 text = self._texts[path] = _Text(self._rewriter, self._rules)
             new = text.next(found)
             if new is not found:
-                _put(holder, path, new)
+                put(holder, path, new)
         return holder[0]
 
 
@@ -120,7 +120,7 @@ class _Text:
         )
 
 
-def _texts(plain: Plain) -> Iterator[tuple[_Path, str | bytes]]:
+def texts_in(plain: Plain) -> Iterator[tuple[_Path, str | bytes]]:
     """Yield each text and each bytes of a value with its place; names of classes and numbers are none."""
     left: list[tuple[_Path, Any]] = [((0,), plain)]
     while left:
@@ -138,7 +138,7 @@ def _texts(plain: Plain) -> Iterator[tuple[_Path, str | bytes]]:
                 left += [((*path, key), part) for key, part in value.items() if not is_class or key != name]
 
 
-def _put(holder: list[Any], path: _Path, new: str | bytes) -> None:
+def put(holder: list[Any], path: _Path, new: str | bytes) -> None:
     """Put a text in its place; all that holds it is copied."""
     node: Any = holder
     for step in path[:-1]:
