@@ -270,3 +270,15 @@ def test_kept_runs_read_from_their_own_lines_are_the_same() -> None:
     assert list(again) == list(runs)
     assert (again.bytes, again.kept, again.seen("why")) == (runs.bytes, runs.kept, runs.seen("why"))
     assert again.as_lines() == runs.as_lines()
+
+
+def test_a_run_that_was_made_into_a_test_is_still_one_of_its_failure() -> None:
+    """Nothing removes it and it takes no room, but the failure was seen that often."""
+    runs = KeptRuns()
+    runs.apply([Line("0000000001", 1.0, 10, "failure"), Line("0000000002", 2.0, 10, "failure")])
+    runs.apply([Line(kept="0000000001"), Line(kept="0000000001")])
+    again = KeptRuns()
+    again.apply(runs.as_lines())
+
+    assert [each.seen("failure") for each in (runs, again)] == [2, 2]
+    assert [each.bytes for each in (runs, again)] == [10, 10]

@@ -64,7 +64,7 @@ class KeptRuns:
             for run_id in line.gone:
                 self._take(run_id)
             if is_run_id(line.kept):
-                self._drop(line.kept)
+                self._take(line.kept)
                 self.kept.add(line.kept)
             for fingerprint, number in line.removed.items():
                 self._removed[fingerprint] = self._removed.get(fingerprint, 0) + number
@@ -92,7 +92,7 @@ class KeptRuns:
         self._newest = max(self._newest, run.at)
 
     def _take(self, run_id: str) -> None:
-        """Take away a run that was removed; of its failure it still counts as seen."""
+        """Take away a run that no longer counts in anything else; of its failure it was seen all the same."""
         run = self._drop(run_id)
         if run is not None and run.fingerprint:
             self._removed[run.fingerprint] = self._removed.get(run.fingerprint, 0) + 1
