@@ -27,7 +27,10 @@ def warn_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
 
 def _level_of_the_caller() -> int:
     """Return how far up the stack of ``warn_once`` the first line stands that the user has written."""
-    from stepfork._frames import is_users
+    try:
+        from stepfork._frames import is_users
+    except Exception:  # without a free descriptor nothing can be loaded
+        return 3
 
     frame: FrameType | None = sys._getframe(1)
     level = 1

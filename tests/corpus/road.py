@@ -18,7 +18,7 @@ from stepfork._recording import read_run
 HERE = Path(__file__).parent
 READING = ("get_", "find_", "search_", "list_", "calculate", "think")
 """How the names of tools begin that change nothing."""
-BATCH = 20
+BATCH = 6
 WORKERS = 2
 
 
@@ -100,7 +100,7 @@ class Road:
     def record(self, *, flights: int = 0) -> dict[str, Path]:
         """Run the agent on every task; return the journals by the name of the run.
 
-        Some at a time, each time into another folder: of passed runs only so many are kept.
+        Some at a time, each time into another folder: of runs that passed, or failed alike, so many are kept.
         """
         for start in range(0, len(self.cases), BATCH):
             sources = [str(case.source) for case in self.cases[start : start + BATCH]]
