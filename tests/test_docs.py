@@ -149,7 +149,17 @@ def run_document(document: str, project: Project) -> list[str]:
     return languages
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+LONG = {"accept.md", "make-test.md", "replay.md"}
+"""They run pytest again and again."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow if path.name in LONG else (), id=path.name)
+        for path in DOCUMENTS
+    ],
+)
 def test_every_block_of_a_document_does_what_it_says(path: Path, project: Project) -> None:
     """Programs run, commands show what is shown below them, and data can be read."""
     document = path.read_text(encoding="utf-8")

@@ -198,6 +198,7 @@ def outcomes(result: Result) -> dict[str, str]:
     return {name: outcome for outcome, name in found}
 
 
+@pytest.mark.slow
 def test_snapshots_of_every_kind_live_side_by_side(shop: Project, tmp_path: Path) -> None:
     """Classes, parameters, second comparisons, syrupy's own files; under xdist the same (B47, B49, B56)."""
     shop.write({"tests/test_mixed.py": MIXED})

@@ -80,7 +80,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_the_runs_of_failing_tests_are_kept_and_no_other(project: Project, workers: str) -> None:
     """Those that passed in them too, and those of their fixtures; under xdist as without."""
     project.write({"test_it.py": MIXED})
