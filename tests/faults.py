@@ -43,7 +43,7 @@ HAND_ON = {"__init__", "_decorators", "_invoke", "_watch", "_context", "_threads
 
 FORWARDS = {
     "_record": {"_harmless.<locals>.guarded", "Recorder.left", "Recorder.close"}
-    | {f"RecordedFrame.{name}" for name in ("item", "returned", "raised", "closed_early")},
+    | {f"RecordedFrame.{name}" for name in ("streaming", "item", "returned", "raised", "closed_early")},
     "_open_run": {"open_run", "open_root"},
     "_memory_journal": {"RescuedJournal.__init__"},
     "_spec": {"address_part", "Spec.__post_init__", "Spec.__init__"},

@@ -86,7 +86,7 @@ class RecordedFrame:
 
     def streaming(self, shape: Shape) -> None:
         """Have it end with the run at the latest."""
-        self.session.streams[self] = shape
+        self.session.streaming(self, shape)
 
     def item(self, value: object) -> None:
         """Record one chunk."""
@@ -187,6 +187,11 @@ class Recorder:
             frame.watches = watches
             self._write(CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats))
         return frame
+
+    @_harmless
+    def streaming(self, frame: RecordedFrame, shape: Shape) -> None:
+        """Note whose stream has begun."""
+        self.streams[frame] = shape
 
     @_harmless
     def item(self, frame: RecordedFrame, value: object) -> None:
