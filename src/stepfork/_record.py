@@ -142,7 +142,7 @@ class Recorder:
         self._has_begun = False
         self._short_line = min(SHORT_LINE, journal.blob_bytes)
         self._shortener = Shortener(journal.outsource)
-        self.streams: dict[RecordedFrame, Shape] = {}
+        self._streams: dict[RecordedFrame, Shape] = {}
         """The calls whose chunks have begun to come, and in which shape."""
 
     def start(self) -> None:
@@ -191,7 +191,7 @@ class Recorder:
     @_harmless
     def streaming(self, frame: RecordedFrame, shape: Shape) -> None:
         """Note whose stream has begun."""
-        self.streams[frame] = shape
+        self._streams[frame] = shape
 
     @_harmless
     def item(self, frame: RecordedFrame, value: object) -> None:
@@ -238,7 +238,7 @@ class Recorder:
 
     def left(self, frame: RecordedFrame, error: BaseException | None) -> None:
         """The root's end is the run's end."""
-        self.streams.pop(frame, None)
+        self._streams.pop(frame, None)
         if frame is self.base and self.is_open:
             self.close(frame, error)
 
@@ -267,7 +267,7 @@ class Recorder:
 
     def _leave_streams(self) -> None:
         """End the streams that nobody reads on: an async one is closed only when the loop gets to it."""
-        for frame, shape in list(self.streams.items()):
+        for frame, shape in list(self._streams.items()):
             if not frame.is_ended:
                 frame.is_ended = True
                 self._write(CallEnded(frame.address, "closed_early", None, shape, at=self._now()))
@@ -302,7 +302,7 @@ class Recorder:
         with contextlib.suppress(Exception):
             self.journal.close()
             self._shortener.forget()
-            self.streams.clear()
+            self._streams.clear()
 
     def _now(self) -> float:
         return round(time.perf_counter() - self._clock, 6)

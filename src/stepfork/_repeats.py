@@ -11,6 +11,7 @@ would else be stored with the square of the calls. In its place stands, by the a
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -107,10 +108,11 @@ class Shortener:
         if len(data) < _SHORT_VALUE:
             return value
         now = _Kept(address, part, data)
-        like = max(self._kept, key=lambda kept: _in_common(kept.data, data), default=None)
-        reference = None if like is None else _reference(like, now)
+        alike = [(sum(in_common(kept.data, data)), kept) for kept in self._kept]
+        common, like = max(alike, key=itemgetter(0), default=(0, None))
+        reference = None if like is None or common < _LEAST_IN_COMMON else _reference(like, now)
         # What goes on in this one is done with; what differs may go on in another.
-        goes_on = like is not None and _in_common(like.data, data) == len(like.data)
+        goes_on = like is not None and common == len(like.data)
         self._met.append((now, like if goes_on else None))
         return self._store(value if reference is None else reference)
 
@@ -125,17 +127,11 @@ def _advise(address: str, arguments: dict[str, Raw]) -> None:
             )
 
 
-def _in_common(before: bytes, after: bytes) -> int:
-    return sum(in_common(before, after))
-
-
 def _reference(before: _Kept, after: _Kept) -> dict[str, Any] | None:
     """Return what tells the one value by the other; None where that is not much shorter."""
     reference: dict[str, Any] = {"$as in": before.address, "part": before.part}
     if before.data == after.data:
         return reference
-    if _in_common(before.data, after.data) < _LEAST_IN_COMMON:
-        return None
     try:
         changes = _appended(before.data, after.data) or _changes(before.data, after.data)
     except RecursionError:

@@ -106,8 +106,8 @@ class _Joined:
                 piece = changed.get(index, self.pieces[index])
                 start = max(span.start - self.starts[index], 0)
                 end = min(span.end - self.starts[index], len(self.pieces[index]))
-                put = new(span, self.text) if index == first else ""
-                changed[index] = piece[:start] + put + piece[end:]
+                instead = new(span, self.text) if index == first else ""
+                changed[index] = piece[:start] + instead + piece[end:]
         return changed
 
 
