@@ -10,8 +10,8 @@ import hypothesis
 import pytest
 
 import stepfork
+from own_environment import own_environment as own_environment
 from project import Project
-from stepfork import _settings
 
 # Shared machines are slow at times; what a property costs is judged by the benchmarks.
 hypothesis.settings.register_profile("quick", deadline=None, print_blob=True, max_examples=25)
@@ -27,14 +27,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the package once: scratch projects write no bytecode, so each process would do it."""
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(Path(stepfork.__file__).parent, quiet=2)
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("STEPFORK_") or name == "CI"]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("STEPFORK_DIR", str(tmp_path.with_name(f"{tmp_path.name}-stepfork")))
-    monkeypatch.setattr(_settings, "_configured", {})
 
 
 @pytest.fixture

@@ -51,10 +51,11 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_watch",
     ),
     "decorators": ("_decorators",),
+    "adapters": ("adapters*",),
     "replay": ("_replay*",),
     "verdict": ("_verdict*",),
     "making tests": ("_making*",),
-    "surface": ("__init__", "adapters*", "pytest_plugin", "_pytest*", "testing"),
+    "surface": ("__init__", "pytest_plugin", "_pytest*", "testing"),
     "command line": ("__main__", "cli*"),
 }
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stepfork._replay.conduct import areplay, replay
     from stepfork._run import fail, run
     from stepfork._settings import configure
+    from stepfork.adapters._switch import instrument
     from stepfork.errors import StepforkError, StillFailing
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "configure",
     "export",
     "fail",
+    "instrument",
     "model",
     "register_type",
     "replay",
@@ -43,6 +45,7 @@ _HOME = {
     "configure": "_settings",
     "export": "_archive",
     "fail": "_run",
+    "instrument": "adapters._switch",
     "model": "_decorators",
     "register_type": "_codec",
     "areplay": "_replay.conduct",
@@ -62,7 +65,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"stepfork.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    if name in ("errors", "tolerance"):
+    if name in ("adapters", "errors", "tolerance"):
         return importlib.import_module(f"stepfork.{name}")
     raise AttributeError(f"module 'stepfork' has no attribute {name!r}")
 

@@ -6,6 +6,8 @@ draws them, one writes them as a snapshot, one compares them.
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -35,6 +37,18 @@ Shape: TypeAlias = Literal["value", "awaitable", "stream", "astream", "object", 
 calls ``.name`` and ``.name()`` below it."""
 
 
+class Usage(msgspec.Struct, frozen=True):
+    """How many tokens a call, or all calls of a run, took."""
+
+    input: int
+    output: int
+    cached: int = 0
+    """Of the input: what was read from a cache."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.input + other.input, self.output + other.output, self.cached + other.cached)
+
+
 class Outcome(msgspec.Struct, omit_defaults=True):
     """What a call did."""
 
@@ -48,6 +62,8 @@ class Outcome(msgspec.Struct, omit_defaults=True):
     """Raised: the address where this exception object was first seen."""
     changes: dict[str, list[Any]] | None = None
     """By parameter name, what the call changed in place (see ``_mutation``)."""
+    usage: Usage | None = None
+    """None: not told."""
 
     @property
     def has_exception(self) -> bool:
@@ -144,12 +160,33 @@ class Run(msgspec.Struct, omit_defaults=True, eq=False):
     made_by: str = ""
     parent: str | None = None
     """The id of the run, in another process, that this one belongs to."""
+    adapters: tuple[str, ...] = ()
+    """The adapters that were switched on when it began; a replay needs the same."""
     facts: list[str] = []
     """Id-like texts that are constants of the code: they came back identical in the proof."""
 
     def walk(self) -> Iterator[Call]:
         """Yield every call in order, the root first."""
         return self.root.walk()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What its calls took in all; None where no call tells it.
+
+        What a call only hands on from calls below it is not counted twice.
+        """
+        totals: dict[str, Usage | None] = {}
+        for call in reversed([*self.walk()]):
+            below = [took for child in call.children if (took := totals[child.address]) is not None]
+            totals[call.address] = _total(call.outcome.usage, below)
+        return totals[self.root.address]
+
+
+def _total(own: Usage | None, below: list[Usage]) -> Usage | None:
+    if not below:
+        return own
+    total = functools.reduce(operator.add, below)
+    return total if own is None or own == total or own in below else total + own
 
 
 class Entry(msgspec.Struct, omit_defaults=True, frozen=True):

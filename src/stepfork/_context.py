@@ -17,7 +17,7 @@ from stepfork._warn import warn_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from stepfork._calls import Shape
+    from stepfork._calls import Shape, Usage
     from stepfork._spec import Spec
 
 
@@ -67,6 +67,9 @@ class Frame(Protocol):
 
     def item(self, value: object) -> None:
         """One chunk is about to reach the caller."""
+
+    def used(self, usage: Usage) -> None:
+        """So many tokens were used, told before the call's end; what is told several times adds up."""
 
     def returned(self, value: object, shape: Shape) -> None:
         """The call returned, or its stream ended."""
@@ -123,6 +126,10 @@ child_of_replay = REPLAYING in os.environ
 busy: list[object] = ["child of a replay"] if child_of_replay else []
 """Empty as long as every tool is a plain call: no session is open, and no replay ever was, whose frames
 might be left somewhere. One look, since almost all calls are of this kind where nothing is recorded."""
+
+
+adapters_on: set[str] = set()
+"""The names of the adapters that are switched on in this process."""
 
 
 def replay_is_open() -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import structs
 
-from stepfork._calls import Criterion, Entry, Failure, Kind, Plain, Shape, Status
+from stepfork._calls import Criterion, Entry, Failure, Kind, Plain, Shape, Status, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,8 @@ class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=Tru
     entry: Entry | None = None
     parent: str | None = None
     """The id of the run, in another process, that this one belongs to."""
+    adapters: tuple[str, ...] = ()
+    """The adapters that were switched on when it began."""
 
 
 class ExtensionStarted(msgspec.Struct, tag_field="event", tag="extension", omit_defaults=True):
@@ -74,6 +76,7 @@ class CallEnded(msgspec.Struct, tag_field="event", tag="end", omit_defaults=True
     changes: dict[str, Any] | None = None  # a list for each parameter, or what refers to all of them
     at: float = 0.0
     lossy: bool = False
+    usage: Usage | None = None
 
 
 class RunMarked(msgspec.Struct, tag_field="event", tag="fail", omit_defaults=True):

@@ -52,6 +52,8 @@ def begin(
     if parent is None and made_in is not None and made_in.session.is_replay:
         parent = made_in
     if parent is not None:
+        if _is_claimed(spec, getattr(parent, "spec", None)):
+            return None
         return parent.session.enter(spec, parent, args, kwargs)
     if spec.kind != "step":
         if child_of_replay:
@@ -65,6 +67,19 @@ def begin(
         warn_once(f"stepfork cannot record here: {type(fault).__name__}: {fault}")
         return None
     return open_root(spec, args, kwargs)
+
+
+def _is_claimed(spec: Spec, outer: Spec | None) -> bool:
+    """Whether this is the very call under way, seen once more further in: one call, one record.
+
+    A model that asks a model is one; so is a tool that stands for another of its name, as a framework's
+    tool does for the function in it, or with a prefix (``server_add``) for that of a server.
+    """
+    if outer is None or outer.kind != spec.kind or not (outer.is_hooked or spec.is_hooked):
+        return False
+    if spec.kind == "tool":
+        return outer.name == spec.name or outer.name.endswith(("_" + spec.name, "." + spec.name))
+    return spec.kind == "model"
 
 
 def for_functions(spec: Spec) -> Wrapper:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork import _context
 from stepfork._ending import Ending, limits_of
-from stepfork._home import entry_of, home_of
+from stepfork._home import home_of
 from stepfork._journal import Journal
 from stepfork._memory_journal import RescuedJournal, warn_in_memory
 from stepfork._paths import ensure_private_dir, runs_dir
@@ -41,7 +41,7 @@ def open_root(spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R
         spec,
         lambda: spec.bind(args, kwargs),
         file=lambda: spec.file,
-        entry=lambda: entry_of(spec.function),
+        entry=lambda: spec.entry,
     )
 
 

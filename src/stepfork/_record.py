@@ -34,13 +34,14 @@ from stepfork._events import (
 from stepfork._mutation.watch import Watch, changes_of, watch
 from stepfork._redact.ending import InterpreterEnds
 from stepfork._repeats import SHORT_LINE, Shortener
+from stepfork._usage import Tally, may_tell
 from stepfork._version import __version__
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stepfork._calls import Shape, Status
+    from stepfork._calls import Shape, Status, Usage
     from stepfork._codec import Encoded
     from stepfork._ending import Ending
     from stepfork._journal import Journal
@@ -72,7 +73,7 @@ def _harmless(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
 class RecordedFrame:
     """One call that executes and is recorded."""
 
-    __slots__ = ("address", "answer", "is_ended", "numbers", "session", "spec", "stream", "watches")
+    __slots__ = ("address", "answer", "is_ended", "numbers", "session", "spec", "stream", "tally", "watches")
 
     def __init__(self, session: Recorder, spec: Spec | None, address: str) -> None:
         self.session = session
@@ -83,6 +84,8 @@ class RecordedFrame:
         self.numbers: dict[str, count[int]] = {}
         self.watches: dict[str, Watch] = {}
         self.stream: Stream | None = None
+        self.tally: Tally | None = None
+        """What it took, of a call that may tell it; a part of a stream tells it for the stream's call."""
 
     def streaming(self, shape: Shape) -> None:
         """Have it end with the run at the latest."""
@@ -91,6 +94,10 @@ class RecordedFrame:
     def item(self, value: object) -> None:
         """Record one chunk."""
         self.session.item(self, value)
+
+    def used(self, usage: Usage) -> None:
+        """Have the end of the call tell what it took."""
+        self.session.used(self, usage)
 
     def returned(self, value: object, shape: Shape) -> None:
         """Record what the call returned."""
@@ -109,6 +116,17 @@ class RecordedFrame:
         self.is_ended = True
         self.session.closed_early(self, shape)
         self.session.left(self, None)
+
+
+def _usage_of(frame: RecordedFrame) -> Usage | None:
+    if frame.tally is None or (frame.spec is not None and _is_part(frame.spec)):
+        return None
+    return frame.tally.usage
+
+
+def _is_part(spec: Spec) -> bool:
+    """Whether it is what an attribute or method of a stream gave."""
+    return spec.name.startswith(".")
 
 
 class Recorder:
@@ -157,6 +175,7 @@ class Recorder:
             os.getpid(),
             self._entry,
             _context.parent_run(),
+            tuple(sorted(_context.adapters_on)),
         )
         self._header = self._redacted_line(header)
 
@@ -185,6 +204,7 @@ class Recorder:
             number = next(parent.numbers.setdefault(spec.name, count(1)))  # at once, for signal handlers
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
             frame.watches = watches
+            frame.tally = Tally() if spec.kind == "model" else parent.tally if _is_part(spec) else None
             self._write(CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats))
         return frame
 
@@ -198,12 +218,22 @@ class Recorder:
         """Write one chunk of a stream."""
         encoded = encode(value)
         frame.stream = frame.stream or self.redactor.stream()
-        self._write(ItemYielded(frame.address, frame.stream.item(encoded.plain), encoded.lossy))
+        line = self._write(ItemYielded(frame.address, frame.stream.item(encoded.plain), encoded.lossy))
+        if frame.tally is not None and may_tell(line):
+            frame.tally.look(encoded.plain)
+
+    @_harmless
+    def used(self, frame: RecordedFrame, usage: Usage) -> None:
+        """Keep what an adapter found for the end of the call."""
+        frame.tally = frame.tally or Tally()
+        frame.tally.add(usage)
 
     @_harmless
     def returned(self, frame: RecordedFrame, value: object, shape: Shape) -> None:
         """Write what a call returned, and what it changed in place."""
         encoded = encode(value)
+        if frame.tally is not None:
+            frame.tally.look(encoded.plain)
         self._end(frame, "returned", encoded, shape)
 
     @_harmless
@@ -219,14 +249,27 @@ class Recorder:
         frame.watches = {}  # a thread that the call has started keeps the frame, and is not to keep these
         self._write(
             CallEnded(
-                frame.address, status, encoded.plain, shape, origin, changes, self._now(), encoded.lossy
+                frame.address,
+                status,
+                encoded.plain,
+                shape,
+                origin,
+                changes,
+                self._now(),
+                encoded.lossy,
+                _usage_of(frame),
             )
         )
 
     @_harmless
     def closed_early(self, frame: RecordedFrame, shape: Shape) -> None:
         """Write that the consumer left."""
-        self._write(CallEnded(frame.address, "closed_early", None, shape, at=self._now()))
+        self._leave(frame, shape)
+
+    def _leave(self, frame: RecordedFrame, shape: Shape) -> None:
+        self._write(
+            CallEnded(frame.address, "closed_early", None, shape, at=self._now(), usage=_usage_of(frame))
+        )
 
     @_harmless
     def fail(self, reason: str, frame: Any) -> None:
@@ -270,7 +313,7 @@ class Recorder:
         for frame, shape in list(self._streams.items()):
             if not frame.is_ended:
                 frame.is_ended = True
-                self._write(CallEnded(frame.address, "closed_early", None, shape, at=self._now()))
+                self._leave(frame, shape)
 
     def abandon(self, fault: Exception) -> None:
         """Let go of a run whose start failed."""
@@ -314,15 +357,19 @@ class Recorder:
             seen = contents_of(error)["_stepfork_seen"] = (self.id, frame.address)
         return str(seen[1])
 
-    def _write(self, event: Event) -> None:
-        """Write an event, redacted where its bytes may hold a secret, large values beside the journal."""
+    def _write(self, event: Event) -> bytes:
+        """Write an event, redacted where its bytes may hold a secret, large values beside the journal.
+
+        Returns the whole line.
+        """
         line = self._redacted_line(event)
         if len(line) <= self._short_line:
             self._append(line)
-            return
+            return line
         with self._lock:  # what a line refers to is to stand before it
             self._append(self._shortener.shortened(line))
             self._shortener.keep()
+        return line
 
     def _redacted_line(self, event: Event) -> bytes:
         line = encode_line(event)

@@ -177,6 +177,7 @@ class _CallReader:
             shape=event.shape,
             origin=event.origin,
             changes=self._sound(position, event.changes),
+            usage=event.usage,
         )
         call.seconds = event.at - call.seconds
         call.span = (call.span[0], position)
@@ -249,6 +250,7 @@ class _RunReader:
             incomplete=self.ended is not None and self.ended.incomplete,
             made_by=self.header.made_by,
             parent=self.header.parent,
+            adapters=self.header.adapters,
             facts=self.facts,
         )
 

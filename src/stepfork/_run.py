@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from stepfork._context import Frame, _frame, current_frame, leave
-from stepfork._spec import Options, Spec, address_part
+from stepfork._spec import GivenSpec, Options, address_part
 from stepfork._warn import warn_once
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @final
@@ -23,7 +20,7 @@ class run:  # noqa: N801 - used as a statement: ``with stepfork.run("refund"):``
     """
 
     def __init__(self, name: str, /, *, path: str | Path | None = None, **inputs: Any) -> None:
-        self._spec = _Block("step", _by_hand, Options(name=name), address_part(name))
+        self._spec = GivenSpec("step", _by_hand, Options(name=name), address_part(name))
         self._path = Path(path) if path is not None else None
         self._inputs = inputs
         self._frame: Frame | None = None
@@ -66,16 +63,6 @@ class run:  # noqa: N801 - used as a statement: ``with stepfork.run("refund"):``
             return None
         caller = sys._getframe(2).f_code.co_filename
         return open_run(self._spec, lambda: self._inputs, file=lambda: caller, path=self._path)
-
-
-class _Block(Spec):
-    """A ``with stepfork.run(...)`` block: its arguments are whatever it was given by name."""
-
-    signature = None
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return them as they are."""
-        return dict(kwargs)
 
 
 def _by_hand() -> None:

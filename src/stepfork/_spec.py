@@ -8,7 +8,7 @@ import inspect
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepfork._binding import binder
 from stepfork.errors import DecorationError, OptionError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from stepfork._binding import Binder
-    from stepfork._calls import Kind, Plain
+    from stepfork._calls import Entry, Kind, Plain
     from stepfork._compare.rules import Rule
 
 decorated_names: set[str] = set()
@@ -47,6 +47,8 @@ class Spec:
     name: str
     is_bound: bool = False
     """Called as a method: the arguments come without ``self`` or ``cls``."""
+    is_hooked: ClassVar[bool] = False
+    """Found by an adapter, not marked by its author."""
 
     def __post_init__(self) -> None:
         decorated_names.add(self.name)
@@ -62,6 +64,13 @@ class Spec:
         from stepfork._home import file_of
 
         return file_of(self.function)
+
+    @functools.cached_property
+    def entry(self) -> Entry | None:
+        """Where a test finds the function again."""
+        from stepfork._home import entry_of
+
+        return entry_of(self.function)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature | None:
@@ -134,6 +143,39 @@ class Spec:
             "args": [value for name, value in named if name not in self._unrecorded],
             "kwargs": {name: value for name, value in kwargs.items() if name not in self._unrecorded},
         }
+
+
+class GivenSpec(Spec):
+    """Of a call without a signature: its arguments are what it is given by name."""
+
+    signature = None
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return them as they are."""
+        return dict(kwargs)
+
+
+@dataclass(frozen=True)
+class HookedSpec(GivenSpec):
+    """Of a call that an adapter found in code that nobody marked."""
+
+    is_hooked = True
+    file: str | None = None
+    entry: Entry | None = None
+
+
+def _hooked() -> None:
+    """Stands in a Spec for code that is a library's."""
+
+
+@functools.lru_cache(maxsize=10_000)
+def hooked(kind: Kind, name: str, *, file: str | None = None, entry: Entry | None = None) -> HookedSpec:
+    """Return the spec of a call that an adapter found; the same for all calls of one name.
+
+    ``file`` and ``entry``: of a step that may open a run, where its code stands and a test finds it.
+    """
+    options = Options(name=name, mutates=())
+    return HookedSpec(kind, _hooked, options, address_part(name), file=file, entry=entry)
 
 
 def undecorated(

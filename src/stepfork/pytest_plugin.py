@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 
     from stepfork._pytest.session import TestSession
     from stepfork._pytest.syrupy import ComparableReplay
@@ -173,6 +173,20 @@ def _conductor(
         extend=session.extend,
         provided=provided,
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Import a test module beside recordings so that its agent needs no key of a model's client."""
+    recordings = collector.path.parent / "recordings"
+    if not isinstance(collector, pytest.Module) or not recordings.is_dir():
+        return (yield)
+    from stepfork._pytest.collecting import ready_for_replays
+
+    with ready_for_replays(recordings):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

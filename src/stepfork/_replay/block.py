@@ -15,6 +15,7 @@ from stepfork._replay.processes import watching_processes
 from stepfork._replay.protocol import new_session
 from stepfork._settings import settings
 from stepfork._text import shown_call
+from stepfork.adapters._switch import switched_on
 from stepfork.errors import ReplayStopped, StepforkError, UnusedCalls
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         return [call.address for call in self._session.unused]
 
     def __enter__(self) -> replaying:
+        self._stack.enter_context(switched_on(self._session.recording.run.adapters))
         self._stack.callback(self._session.close)
         self._stack.enter_context(watching_processes(self._session))
         self._stack.enter_context(opened(self._session))

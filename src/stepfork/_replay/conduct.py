@@ -26,6 +26,7 @@ from stepfork._replay.stop import comes_of_stop
 from stepfork._replay.time_limit import LoopLimit, time_limit
 from stepfork._settings import Settings, settings
 from stepfork._spec import spec_of
+from stepfork.adapters._switch import switched_on
 from stepfork.errors import OptionError, ReplayStopped, ReplayTimeout
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ class Conductor:
 
     def play(self) -> Replayed:
         """Run a root in this thread; an async one in an event loop of its own."""
+        with switched_on(self.recording.run.adapters):
+            return self._play()
+
+    def _play(self) -> Replayed:
         if self._is_async():
             _refuse_running_loop()
             with self._on_stage():
@@ -131,12 +136,13 @@ class Conductor:
 
     async def aplay(self) -> Replayed:
         """Run an async root in the event loop that is running."""
-        with self._on_stage():
-            await self._awaited(self._call)
-        return self._result()
+        with switched_on(self.recording.run.adapters):
+            with self._on_stage():
+                await self._awaited(self._call)
+            return self._result()
 
     def _call(self) -> Any:
-        return self.function(*self.args, **self.kwargs)
+        return _as_it_is_now(self.function)(*self.args, **self.kwargs)
 
     def _play_in_loop(self, start: Callable[[], Any]) -> None:
         with asyncio.Runner() as runner:
@@ -253,6 +259,14 @@ class Conductor:
             failures.stopped(error, root.address)
             return failures.first
         return failures.raised(error, root.address)
+
+
+def _as_it_is_now(function: Any) -> Any:
+    """Return a method that an adapter may have wrapped since the test took it from its object."""
+    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", None)
+    if owner is None or not isinstance(name, str) or not inspect.ismethod(function):
+        return function
+    return getattr(owner, name, function)
 
 
 def _no_call(recorded: Run, value: Any) -> Call:

@@ -104,4 +104,6 @@ def _events_of(call: Call, changes: dict[str, list[Any]] | None) -> Iterable[Eve
     yield CallStarted(call.address, call.kind, call.input, lossy=call.lossy)
     for item in outcome.items or ():
         yield ItemYielded(call.address, item)
-    yield CallEnded(call.address, outcome.status, outcome.value, outcome.shape, changes=changes)
+    yield CallEnded(
+        call.address, outcome.status, outcome.value, outcome.shape, changes=changes, usage=outcome.usage
+    )

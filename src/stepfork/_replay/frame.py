@@ -11,12 +11,13 @@ from stepfork._codec import encode, encode_exception
 from stepfork._control_flow import is_control_flow
 from stepfork._replay.shelf import Entry, Shelf, Slot
 from stepfork._replay.stop import comes_of_stop
+from stepfork._usage import Tally
 from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepfork._calls import Plain
+    from stepfork._calls import Plain, Usage
     from stepfork._mutation.watch import Watch
     from stepfork._redact import Stream
     from stepfork._replay.serve import Injected, Recorded, Stop
@@ -62,6 +63,7 @@ class ReplayFrame:
     """The highest number given to a call of each name that stands at no recorded address."""
     _shelves: dict[str, Shelf] = field(default_factory=dict)
     _stream: Stream | None = None
+    _tally: Tally | None = None
 
     def siblings(self, spec: Spec, blank: Callable[[Plain], Plain]) -> Shelf:
         """Return the recorded steps of this name below this call."""
@@ -89,11 +91,26 @@ class ReplayFrame:
         if self.call.outcome.items is None:
             self.call.outcome.items = []
         self._stream = self._stream or self.session.stream()
-        self.call.outcome.items.append(self.session.clean(self._stream.item(encode(value).plain)))
+        plain = encode(value).plain
+        self.call.outcome.items.append(self.session.clean(self._stream.item(plain)))
+        self._look_for_usage(plain)
+
+    def used(self, usage: Usage) -> None:
+        """Note what a call that runs live took."""
+        if self.is_live:
+            self._tally = self._tally or Tally()
+            self._tally.add(usage)
+
+    def _look_for_usage(self, plain: Plain) -> None:
+        if self.is_live and self.call.kind == "model":
+            self._tally = self._tally or Tally()
+            self._tally.look(plain)
 
     def returned(self, value: object, shape: Shape) -> None:
         """Note what the call returned."""
-        self._ended(Outcome("returned", self.session.plain(value), self._items(shape), shape))
+        plain = encode(value).plain
+        self._look_for_usage(plain)
+        self._ended(Outcome("returned", self.session.clean(plain), self._items(shape), shape))
 
     def raised(self, error: BaseException, shape: Shape) -> None:
         """Note what the call raised."""
@@ -118,6 +135,8 @@ class ReplayFrame:
         return [] if items is None and shape in ("stream", "astream") else items
 
     def _ended(self, outcome: Outcome) -> None:
+        if self._tally is not None:
+            outcome.usage = self._tally.usage
         self.call.outcome = outcome
         self.call.span = (self.call.span[0], self.session.tick())
         if self.is_kept and outcome.status in ("returned", "raised", "closed_early"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from stepfork._calls import Run
+    from stepfork._calls import Run, Usage
 
 _SHOWN_WITHOUT_LIMIT = 20
 
@@ -46,6 +46,7 @@ class _Row(NamedTuple):
     outcome: Span
     place: str = ""
     calls: int = 0
+    usage: Usage | None = None
     run: dict[str, Any] | None = None
     damage: StepforkError | None = None
 
@@ -88,6 +89,7 @@ def _rows(runs: list[StoredRun], seen: dict[str, int], *, only_failed: bool) -> 
                     _words.outcome(run),
                     _words.place(run),
                     sum(1 for _ in run.walk()),
+                    run.usage,
                     {**_facts(run), "seen": seen.get(stored.id, 1)},
                 )
 
@@ -119,10 +121,11 @@ def _document(row: _Row) -> dict[str, Any]:
     if row.damage is not None:
         error = {"code": row.damage.code, "what": row.damage.what, "detail": row.damage.detail}
         return {**known, "outcome": row.outcome.text, "error": error}
-    return {**known, "outcome": row.outcome.text, "place": row.place, "calls": row.calls, **(row.run or {})}
+    shown = {"outcome": row.outcome.text, "place": row.place, "calls": row.calls, "usage": row.usage}
+    return {**known, **shown, **(row.run or {})}
 
 
-_HEADINGS = ("RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "AGE")
+_HEADINGS = ("RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "TOKENS", "AGE")
 _SHRINKABLE = ((2, 18), (3, 16), (1, 8))
 """Columns that give way on a narrow terminal, in this order, and the cells that they keep."""
 
@@ -132,7 +135,7 @@ def _table(rows: list[_Row]) -> list[Line]:
     widths = _fitting([max(map(cells, column)) for column in zip(*texts, strict=True)])
     table = [[[Span(text, "faint")] for text in _HEADINGS]]
     for row in rows:
-        run_id, agent, outcome, where, calls, age = _texts(row)
+        run_id, agent, outcome, where, calls, tokens, age = _texts(row)
         table.append(
             [
                 [Span(run_id, "strong")],
@@ -140,9 +143,13 @@ def _table(rows: list[_Row]) -> list[Line]:
                 [Span(cut(outcome, widths[2]), row.outcome.style)],
                 [Span(cut_start(where, widths[3]))],
                 [Span(calls)],
+                [Span(tokens)],
                 [Span(age, "faint")],
             ]
         )
+    if not any(row.usage for row in rows):
+        for line in table:
+            del line[_TOKENS]
     return columns(table, right=frozenset({4}))
 
 
@@ -150,7 +157,8 @@ def _texts(row: _Row) -> tuple[str, ...]:
     calls = "" if row.damage is not None else str(row.calls)
     age = ago(time.time() - row.stored.started)
     outcome = _times(row.outcome.text, (row.run or {}).get("seen", 1))
-    return row.stored.id, row.stored.name or "?", outcome, row.place, calls, age
+    tokens = _words.tokens(row.usage)
+    return row.stored.id, row.stored.name or "?", outcome, row.place, calls, tokens, age
 
 
 def _times(outcome: str, seen: int) -> str:

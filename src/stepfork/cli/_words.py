@@ -10,7 +10,7 @@ from stepfork.cli._values import exception_text, short, short_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepfork._calls import Call, Run
+    from stepfork._calls import Call, Run, Usage
 
 _LONGEST_TEXT = 200
 
@@ -107,6 +107,34 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def tokens(usage: Usage | None) -> str:
+    """Return what was used in short, ``1.2k in, 300 out``; nothing where it was not told."""
+    return "" if usage is None else f"{_rounded(usage.input)} in, {_rounded(usage.output)} out"
+
+
+def total_of_tokens(usage: Usage) -> str:
+    """Return what a run used in all: ``1.2k tokens in (800 cached), 300 out``."""
+    cached = f" ({_rounded(usage.cached)} cached)" if usage.cached else ""
+    return f"{_rounded(usage.input)} tokens in{cached}, {_rounded(usage.output)} out"
+
+
+def exact_tokens(usage: Usage) -> str:
+    """Return the figures in full."""
+    cached = f" ({usage.cached:,} of them from a cache)" if usage.cached else ""
+    return f"{usage.input:,} tokens in{cached}, {usage.output:,} out"
+
+
+def _rounded(number: int) -> str:
+    if number < 1000:
+        return str(number)
+    size, unit = next(((size, unit) for size, unit in _SIZES if number < 999.5 * size), _SIZES[-1])
+    share = number / size
+    return f"{share:.{1 if share < 9.95 else 0}f}{unit}"
+
+
+_SIZES = ((10**3, "k"), (10**6, "M"), (10**9, "B"))
 
 
 def count_of(number: int, noun: str) -> str:

@@ -1,0 +1,238 @@
+"""Finds how many tokens a model took in what it answered: each provider tells it under names of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from stepfork._calls import Usage
+from stepfork._plain import tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stepfork._calls import Plain
+
+
+class _Names(NamedTuple):
+    """How one family of providers calls the numbers; a dot leads inwards."""
+
+    input: tuple[str, ...]
+    """They add up."""
+    output: tuple[str, ...]
+    """These too."""
+    cached: tuple[str, ...]
+    """The first one that is told counts."""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.input, *self.output, *self.cached)))
+
+
+_FAMILIES: Final = (
+    _Names(  # OpenAI chat, and all that copy it
+        ("prompt_tokens",),
+        ("completion_tokens",),
+        ("prompt_tokens_details.cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens"),
+    ),
+    _Names(  # OpenAI responses, LangChain, pydantic-ai; Anthropic, whose input is without what its caches did
+        ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+        ("output_tokens",),
+        (
+            "cache_read_input_tokens",
+            "input_tokens_details.cached_tokens",
+            "input_token_details.cache_read",
+            "cache_read_tokens",
+        ),
+    ),
+    _Names(  # Bedrock
+        ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+        ("outputTokens",),
+        ("cacheReadInputTokens",),
+    ),
+    _Names(  # Gemini
+        ("promptTokenCount", "toolUsePromptTokenCount"),
+        ("candidatesTokenCount", "thoughtsTokenCount"),
+        ("cachedContentTokenCount",),
+    ),
+    _Names(
+        ("prompt_token_count", "tool_use_prompt_token_count"),
+        ("candidates_token_count", "thoughts_token_count"),
+        ("cached_content_token_count",),
+    ),
+    _Names(("prompt_eval_count",), ("eval_count",), ()),  # Ollama
+)
+
+_UNDER: Final = ("usage", "usageMetadata", "usage_metadata", "token_usage")
+_ADDED_UP: Final = "usage_metadata", "input_tokens"
+"""Each chunk of LangChain tells what came with it; those of all others tell what it is by then."""
+
+_MARKS: Final = ("oken", "eval_count")
+"""Where neither stands, no number of tokens is told."""
+_BYTE_MARKS: Final = tuple(mark.encode() for mark in _MARKS)
+
+_DEEPEST = 8
+_DEEPEST_TEXT = 1
+_MOST_TOKENS: Final = 2**53
+
+
+def usage_of(plain: Plain) -> Usage | None:
+    """Return what an answer tells of the tokens it took; None where it tells nothing."""
+    tally = Tally()
+    tally.look(plain)
+    return tally.usage
+
+
+def usage_of_wire(texts: Iterable[str]) -> Usage | None:
+    """Return what the body of a response tells: JSON, a line of JSON each, or server-sent events.
+
+    ``texts`` are its pieces as they came, split anywhere.
+    """
+    return usage_of("".join(texts))
+
+
+def may_tell(line: bytes) -> bool:
+    """Whether JSON is worth a look; most chunks of a stream are not."""
+    return any(mark in line for mark in _BYTE_MARKS)
+
+
+class Tally:
+    """What one call took, from all that was told while it went on."""
+
+    __slots__ = ("_family", "_given", "_numbers")
+
+    def __init__(self) -> None:
+        self._given: Usage | None = None
+        self._family: _Names | None = None
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def usage(self) -> Usage | None:
+        """What an adapter said, else what was found; None where nobody told anything."""
+        if self._given is not None or self._family is None:
+            return self._given
+        family, numbers = self._family, self._numbers
+        given = [numbers[name] for name in family.cached if name in numbers]
+        return Usage(
+            input=sum(numbers.get(name, 0) for name in family.input),
+            output=sum(numbers.get(name, 0) for name in family.output),
+            cached=given[0] if given else 0,
+        )
+
+    def add(self, usage: Usage) -> None:
+        """Count what an adapter says; what makes no sense is not counted."""
+        if isinstance(usage, Usage) and all(map(_is_number, (usage.input, usage.output, usage.cached))):
+            self._given = usage if self._given is None else self._given + usage
+
+    def look(self, plain: Plain, deep: int = 0) -> bool:
+        """Look for it in an answer, or in the next chunk of one; returns whether it was there."""
+        kind = type(plain)
+        if kind is str:
+            return deep <= _DEEPEST_TEXT and self._look_in_text(plain)
+        if deep > _DEEPEST or (kind is not dict and kind is not list):
+            return False
+        parts = _parts(plain)
+        if isinstance(parts, list):
+            return any([self.look(part, deep + 1) for part in parts if type(part) in _LOOKED_INTO])
+        if self._note(parts):
+            return True
+        inner = [part for part in parts.values() if type(part) in _LOOKED_INTO]
+        # What says it right away comes before what has answers of its own in it.
+        return any(self._note(_parts(part)) for part in inner) or any(
+            self.look(part, deep + 1) for part in inner
+        )
+
+    def _look_in_text(self, text: str) -> bool:
+        if not any(mark in text for mark in _MARKS):
+            return False
+        return any([self.look(document, _DEEPEST_TEXT + 1) for document in _documents(text)])
+
+    def _note(self, parts: dict[str, Plain] | list[Plain]) -> bool:
+        """Note the numbers that stand right here, or in a part that is named for them."""
+        if not isinstance(parts, dict):
+            return False
+        for name in _UNDER:
+            if name in parts and self._note_numbers(_parts(parts[name]), name):
+                return True
+        return self._note_numbers(parts)
+
+    def _note_numbers(self, parts: dict[str, Plain] | list[Plain], name: str | None = None) -> bool:
+        if not isinstance(parts, dict):
+            return False
+        for family in _FAMILIES:
+            first = family.input[0], family.output[0]
+            told = [each for each in first if _is_number(parts.get(each))]
+            if told and (name is not None or len(told) == len(first)):
+                self._merge(family, _numbers(family, parts), adds=(name, first[0]) == _ADDED_UP)
+                return True
+        return False
+
+    def _merge(self, family: _Names, numbers: dict[str, int], *, adds: bool) -> None:
+        if family is not self._family:
+            self._family, self._numbers = family, {}
+        if adds:
+            numbers = {name: self._numbers.get(name, 0) + number for name, number in numbers.items()}
+        self._numbers.update(numbers)
+
+
+_LOOKED_INTO: Final = frozenset({dict, list, str})
+
+
+def _parts(plain: Plain) -> dict[str, Plain] | list[Plain]:
+    """Return what is in a value: by name for a dict or an object, else as a list."""
+    if type(plain) is list:
+        return plain
+    if type(plain) is not dict:
+        return []
+    match tag(plain):
+        case None:
+            return plain
+        case "$object":
+            named: dict[str, Plain] = {}
+            for each in ("base", "value", "extra", "state"):
+                if type(held := plain.get(each)) is dict:
+                    named |= held
+            return named
+        case "$tuple":
+            return _parts(plain["$tuple"])
+        case "$shared":
+            return [plain.get("value"), *_parts(plain["$shared"])]
+    return []
+
+
+def _numbers(family: _Names, parts: dict[str, Plain]) -> dict[str, int]:
+    found = {}
+    for name in family.all:
+        value: Plain = parts
+        for step in name.split("."):
+            inner = _parts(value)
+            value = inner.get(step) if isinstance(inner, dict) else None
+        if _is_number(value):
+            found[name] = value
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_TOKENS
+
+
+def _documents(text: str) -> Iterator[Plain]:
+    text = text.strip()
+    if text.startswith(("{", "[")):
+        try:
+            yield msgspec.json.decode(text)
+        except _NO_JSON:
+            pass
+        else:
+            return
+    for line in text.replace("\r", "\n").split("\n"):
+        data = line.removeprefix("data:").strip()
+        if data.startswith(("{", "[")) and any(mark in data for mark in _MARKS):
+            try:
+                yield msgspec.json.decode(data)
+            except _NO_JSON:
+                continue
+
+
+_NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)

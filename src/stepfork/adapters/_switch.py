@@ -1,0 +1,180 @@
+"""Switches adapters on and off: which there are, and what happens when their library is imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stepfork._context import adapters_on
+from stepfork._near import did_you_mean, near_names
+from stepfork._warn import warn_once
+from stepfork.adapters._adapter import Adapter
+from stepfork.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
+
+    from stepfork.adapters._patches import Patches
+
+GROUP = "stepfork.adapters"
+"""The entry points that name the adapters of others."""
+
+BUILT_IN = (
+    Adapter("openai", {"openai._base_client": "stepfork.adapters._openai:hook"}),
+    Adapter("anthropic", {"anthropic._base_client": "stepfork.adapters._anthropic:hook"}),
+    Adapter(
+        "httpx",
+        {
+            "httpx._client": "stepfork.adapters._httpx:hook",
+            "httpx2._client": "stepfork.adapters._httpx:hook",
+        },
+    ),
+    Adapter(
+        "langchain",
+        {
+            "langchain_core.tools.base": "stepfork.adapters._langchain:hook_tools",
+            "langchain_core.language_models.chat_models": "stepfork.adapters._langchain:hook_chat_models",
+        },
+    ),
+    Adapter("langgraph", {"langgraph.pregel.main": "stepfork.adapters._langgraph:hook"}),
+    Adapter(
+        "mcp",
+        {
+            "mcp.client.session": "stepfork.adapters._mcp:hook",
+            "mcp.shared.session": "stepfork.adapters._mcp:hook_shared",
+        },
+    ),
+)
+
+_lock = threading.RLock()
+_patches: dict[str, list[Patches]] = {}
+"""Of each adapter that is switched on, what it has wrapped so far."""
+_watched: set[str] = set()
+"""The modules whose import is waited for."""
+_others: dict[str, Adapter] = {}
+
+
+def instrument(*names: str) -> None:
+    """Record the libraries that this process uses, as they are: no edit to the agent.
+
+    Names one or more adapters (``"openai"``, ``"langgraph"``); by default all that there are, those of
+    installed packages too. It may be called before or after the libraries are imported, and again. Raises
+    OptionError for a name that no adapter has.
+    """
+    wanted = [_named(name) for name in names] if names else _all()
+    for adapter in wanted:
+        _switch_on(adapter)
+
+
+@contextmanager
+def switched_on(names: Iterable[str]) -> Iterator[None]:
+    """Have these adapters on while the block runs; those that were on before stay on after it.
+
+    Raises OptionError for a name that no adapter has.
+    """
+    with _lock:
+        ours = [_named(name) for name in names if name not in adapters_on]
+        for adapter in ours:
+            _switch_on(adapter)
+    try:
+        yield
+    finally:
+        for adapter in reversed(ours):
+            _switch_off(adapter)
+
+
+def _switch_on(adapter: Adapter) -> None:
+    with _lock:
+        if adapter.name in adapters_on:
+            return
+        adapters_on.add(adapter.name)
+        _patches[adapter.name] = []
+        for module in adapter.hooks:
+            if module in _watched:
+                loaded = sys.modules.get(module)
+                if loaded is not None:
+                    _hook(adapter, loaded)
+            else:
+                _watch(adapter, module)
+
+
+def _switch_off(adapter: Adapter) -> None:
+    with _lock:
+        adapters_on.discard(adapter.name)
+        for patches in reversed(_patches.pop(adapter.name, [])):
+            patches.undo()
+
+
+def _watch(adapter: Adapter, module: str) -> None:
+    import wrapt
+
+    _watched.add(module)
+    wrapt.register_post_import_hook(_imported, module)
+
+
+def _imported(module: ModuleType) -> None:
+    """Hook a module that was imported just now, or had been; nothing of ours may break that import."""
+    with _lock:
+        for adapter in [*BUILT_IN, *_others.values()]:
+            if adapter.name in adapters_on and module.__name__ in adapter.hooks:
+                _hook(adapter, module)
+
+
+def _hook(adapter: Adapter, module: ModuleType) -> None:
+    from stepfork.adapters._patches import Patches
+
+    patches = Patches()
+    try:
+        _function(adapter.hooks[module.__name__])(module, patches)
+    except Exception as fault:
+        patches.undo()
+        what = f"{type(fault).__name__}: {fault} (in {module.__name__})"
+        warn_once(f"stepfork cannot record {adapter.name} here: {what}")
+    else:
+        _patches[adapter.name].append(patches)
+
+
+def _function(
+    hook: str | Callable[[ModuleType, Patches], None],
+) -> Callable[[ModuleType, Patches], None]:
+    if not isinstance(hook, str):
+        return hook
+    module, _, name = hook.partition(":")
+    function: Callable[[ModuleType, Patches], None] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _named(name: str) -> Adapter:
+    for adapter in BUILT_IN:
+        if adapter.name == name:
+            return adapter
+    adapters = {adapter.name: adapter for adapter in _all()}
+    if name not in adapters:
+        near = near_names(name, adapters)
+        raise OptionError(
+            f"there is no adapter {name!r}",
+            detail=[("there are", ", ".join(sorted(adapters)))],
+            ways_on=did_you_mean(near) or ["install the package that brings it"],
+            near=near,
+        )
+    return adapters[name]
+
+
+def _all() -> list[Adapter]:
+    """Return all adapters; one whose package cannot be loaded is left out with a warning."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        try:
+            adapter = point.load()
+            if not isinstance(adapter, Adapter):
+                raise TypeError(f"{point.value} is a {type(adapter).__name__}, not an Adapter")
+        except Exception as fault:
+            warn_once(f"stepfork cannot load the adapter {point.name}: {type(fault).__name__}: {fault}")
+        else:
+            _others.setdefault(adapter.name, adapter)
+    return [*BUILT_IN, *_others.values()]
