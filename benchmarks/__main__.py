@@ -1,6 +1,6 @@
 """Runs all benchmarks and prints their tables."""
 
-from benchmarks import growth, overhead, recording, shares
+from benchmarks import growth, models, overhead, recording, shares
 
-for benchmark in (recording, shares, growth, overhead):
+for benchmark in (recording, shares, growth, overhead, models):
     benchmark.main()

@@ -126,30 +126,30 @@ def _document(row: _Row) -> dict[str, Any]:
 
 
 _HEADINGS = ("RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "TOKENS", "AGE")
+_TOKENS = 5
+"""The column that is left out where no run says what it used."""
 _SHRINKABLE = ((2, 18), (3, 16), (1, 8))
 """Columns that give way on a narrow terminal, in this order, and the cells that they keep."""
 
 
 def _table(rows: list[_Row]) -> list[Line]:
     texts = [_HEADINGS, *map(_texts, rows)]
+    if all(row.usage is None for row in rows):
+        texts = [(*each[:_TOKENS], *each[_TOKENS + 1 :]) for each in texts]
+    headings, *texts_of_rows = texts
     widths = _fitting([max(map(cells, column)) for column in zip(*texts, strict=True)])
-    table = [[[Span(text, "faint")] for text in _HEADINGS]]
-    for row in rows:
-        run_id, agent, outcome, where, calls, tokens, age = _texts(row)
+    table = [[[Span(text, "faint")] for text in headings]]
+    for row, (run_id, agent, outcome, where, *numbers, age) in zip(rows, texts_of_rows, strict=True):
         table.append(
             [
                 [Span(run_id, "strong")],
                 [Span(cut(agent, widths[1]))],
                 [Span(cut(outcome, widths[2]), row.outcome.style)],
                 [Span(cut_start(where, widths[3]))],
-                [Span(calls)],
-                [Span(tokens)],
+                *([Span(number)] for number in numbers),
                 [Span(age, "faint")],
             ]
         )
-    if not any(row.usage for row in rows):
-        for line in table:
-            del line[_TOKENS]
     return columns(table, right=frozenset({4}))
 
 

@@ -7,6 +7,8 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stepfork._near import did_you_mean, near_names
 from stepfork._store import find_run, runs_folder
 from stepfork._text import ago
@@ -118,8 +120,9 @@ def _heading(stored: StoredRun) -> Iterator[Line]:
     yield [Span(run.name, "strong"), Span(f"  {run.id}  "), _words.outcome(run)]
     count = _words.count_of(sum(1 for _ in run.walk()), "call")
     length = f" in {_words.duration(run.seconds)}" if run.ended else ""
+    used = f", {_words.total_of_tokens(run.usage)}" if run.usage is not None else ""
     age = ago(time.time() - run.started)
-    yield [Span(f"{count}{length}, {age}, {os.path.relpath(stored.path)}", "faint")]
+    yield [Span(f"{count}{length}{used}, {age}, {os.path.relpath(stored.path)}", "faint")]
     if run.parent is not None:
         yield [Span(f"in a process that run {run.parent} started", "faint")]
 
@@ -163,14 +166,17 @@ def _bounded(drawn: str) -> str:
 def _rows(run: Run, drawn: list[tuple[Call, str, str]]) -> list[Line]:
     marks = [_mark(run, call) for call, _, _ in drawn]
     lengths = [_words.duration(call.seconds) if call.outcome.status in _TIMED else "" for call, _, _ in drawn]
-    room = width() - 5 - 2 - 2 - 2 - max(map(len, lengths)) - (max(map(len, marks)) + 2 if any(marks) else 0)
+    used = [_words.tokens(call.outcome.usage) for call, _, _ in drawn]
+    room = width() - 5 - 2 - 2 - 2 - max(map(len, lengths)) - _column(used) - _column(marks)
     most = _limits(room)[1]
     outcomes = [
         _words.call_outcome(call, most, told_below=bool(mark))
         for (call, *_), mark in zip(drawn, marks, strict=True)
     ]
     rows = []
-    for (call, before, _), outcome, length, mark in zip(drawn, outcomes, lengths, marks, strict=True):
+    for (call, before, _), outcome, length, tokens, mark in zip(
+        drawn, outcomes, lengths, used, marks, strict=True
+    ):
         style = _style(run, call)
         named = f"({short_input(call.input)})"
         taken = len(before) + len(call.label)
@@ -184,10 +190,16 @@ def _rows(run: Run, drawn: list[tuple[Call, str, str]]) -> list[Line]:
                 ],
                 [Span(cut(outcome, most), style)],
                 [Span(length, "faint")],
+                *([[Span(tokens, "faint")]] if any(used) else []),
                 [Span(mark, style)],
             ]
         )
     return columns(rows, right=frozenset({3}))
+
+
+def _column(texts: list[str]) -> int:
+    """Return the cells that a column takes which is there only where one of its rows has something."""
+    return max(map(len, texts)) + 2 if any(texts) else 0
 
 
 _TIMED = ("returned", "raised", "suspended", "closed_early")
@@ -236,6 +248,8 @@ def _whole_call(run: Run, call: Call) -> Iterator[Line]:
     length = f" in {_words.duration(call.seconds)}" if call.outcome.status in _TIMED else ""
     mark = f"  {_mark(run, call)}" if place == call.address else ""
     yield [Span(f"{status}{length}"), Span(mark, _style(run, call))]
+    if call.outcome.usage is not None:
+        yield [Span(_words.exact_tokens(call.outcome.usage))]
     if call.lossy:
         yield [Span("something in it could not be recorded and stands as a placeholder", "warning")]
     yield from _section("input", pretty_fields(call.input, width() - 2) or ["(no arguments)"])
@@ -271,6 +285,7 @@ def _run_document(stored: StoredRun) -> dict[str, Any]:
         "entry": run.entry,
         "started": run.started,
         "seconds": run.seconds,
+        "usage": run.usage,
         "ended": run.ended,
         "incomplete": run.incomplete,
         "made_by": run.made_by,
@@ -286,6 +301,7 @@ def _call_document(call: Call) -> dict[str, Any]:
         "name": call.name,
         "seconds": call.seconds,
         "lossy": call.lossy,
+        "usage": call.outcome.usage,
         "input": call.input,
-        "outcome": call.outcome,
+        "outcome": msgspec.structs.replace(call.outcome, usage=None),
     }
