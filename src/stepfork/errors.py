@@ -9,6 +9,7 @@ StepforkError
 ├── AmbiguousReplay      SF204  a call without context while several replays are open
 ├── ReplayTimeout        SF205  the replay took longer than its time limit
 ├── RootArgumentsError   SF206  the recorded arguments of the root do not fit the function now
+├── AdapterFailed        SF207  an adapter that the recording needs is missing or does not fit its library
 ├── RecordingMissing     SF301  there is no such recording
 ├── RecordingDamaged     SF302  a recording, journal or extension that cannot be read
 ├── RecordingTooNew      SF303  made by a newer stepfork
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "AdapterFailed",
     "AmbiguousReplay",
     "ClassChanged",
     "CriterionMet",
@@ -167,6 +169,12 @@ class RootArgumentsError(StepforkError, TypeError):
     """The recorded arguments of the root do not fit the function as it is now."""
 
     code = "SF206"
+
+
+class AdapterFailed(StepforkError):
+    """An adapter that the recording was made with is not there, or does not fit its library."""
+
+    code = "SF207"
 
 
 class RecordingMissing(StepforkError):

@@ -10,7 +10,7 @@ import msgspec
 
 from stepfork.adapters._keys import not_needed
 from stepfork.adapters._switch import switched_on
-from stepfork.errors import OptionError
+from stepfork.errors import AdapterFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ class _Header(msgspec.Struct):
 def ready_for_replays(recordings: Path) -> Iterator[None]:
     """Import what replays these recordings with the adapters that they were made with."""
     with ExitStack() as stack:
-        with suppress(OptionError):  # the replay itself will say so, in the test that it concerns
+        with suppress(AdapterFailed):  # the replay itself will say so, in the test that it concerns
             stack.enter_context(switched_on(_adapters_of(recordings)))
         stack.enter_context(not_needed())
         yield

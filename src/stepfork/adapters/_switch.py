@@ -12,7 +12,7 @@ from stepfork._context import adapters_on
 from stepfork._near import did_you_mean, near_names
 from stepfork._warn import warn_once
 from stepfork.adapters._adapter import Adapter
-from stepfork.errors import OptionError
+from stepfork.errors import AdapterFailed, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,8 +51,10 @@ BUILT_IN = (
 )
 
 _lock = threading.RLock()
-_patches: dict[str, list[Patches]] = {}
-"""Of each adapter that is switched on, what it has wrapped so far."""
+_patches: dict[str, dict[str, Patches]] = {}
+"""Of each adapter that is switched on, what it has wrapped so far, by module."""
+_needed: set[str] = set()
+"""The adapters that a replay has switched on."""
 _watched: set[str] = set()
 """The modules whose import is waited for."""
 _others: dict[str, Adapter] = {}
@@ -72,44 +74,57 @@ def instrument(*names: str) -> None:
 
 @contextmanager
 def switched_on(names: Iterable[str]) -> Iterator[None]:
-    """Have these adapters on while the block runs; those that were on before stay on after it.
+    """Have these adapters on while a replay goes on; those that were on before stay on after it.
 
-    Raises OptionError for a name that no adapter has.
+    Raises AdapterFailed for one that is not there, or whose library it cannot hook: its calls would run live.
     """
     with _lock:
-        ours = [_named(name) for name in names if name not in adapters_on]
-        for adapter in ours:
-            _switch_on(adapter)
+        ours = [_for_replay(name) for name in names if name not in adapters_on]
     try:
+        for adapter in ours:
+            _switch_on(adapter, needed=True)
         yield
     finally:
         for adapter in reversed(ours):
             _switch_off(adapter)
 
 
-def _switch_on(adapter: Adapter) -> None:
+def _for_replay(name: str) -> Adapter:
+    try:
+        return _named(name)
+    except OptionError as error:
+        raise AdapterFailed(
+            f"the recording was made with the adapter {name!r}, which is not installed here",
+            detail=error.detail,
+            ways_on=error.ways_on,
+            adapter=name,
+        ) from None
+
+
+def _switch_on(adapter: Adapter, *, needed: bool = False) -> None:
     with _lock:
         if adapter.name in adapters_on:
             return
         adapters_on.add(adapter.name)
-        _patches[adapter.name] = []
+        _patches[adapter.name] = {}
+        if needed:
+            _needed.add(adapter.name)
         for module in adapter.hooks:
-            if module in _watched:
-                loaded = sys.modules.get(module)
-                if loaded is not None:
-                    _hook(adapter, loaded)
-            else:
-                _watch(adapter, module)
+            if module not in _watched:
+                _watch(module)
+            elif module in sys.modules:
+                _hook(adapter, sys.modules[module])
 
 
 def _switch_off(adapter: Adapter) -> None:
     with _lock:
         adapters_on.discard(adapter.name)
-        for patches in reversed(_patches.pop(adapter.name, [])):
+        _needed.discard(adapter.name)
+        for patches in reversed(_patches.pop(adapter.name, {}).values()):
             patches.undo()
 
 
-def _watch(adapter: Adapter, module: str) -> None:
+def _watch(module: str) -> None:
     import wrapt
 
     _watched.add(module)
@@ -117,7 +132,7 @@ def _watch(adapter: Adapter, module: str) -> None:
 
 
 def _imported(module: ModuleType) -> None:
-    """Hook a module that was imported just now, or had been; nothing of ours may break that import."""
+    """Hook a module that was imported just now, or had been."""
     with _lock:
         for adapter in [*BUILT_IN, *_others.values()]:
             if adapter.name in adapters_on and module.__name__ in adapter.hooks:
@@ -125,17 +140,29 @@ def _imported(module: ModuleType) -> None:
 
 
 def _hook(adapter: Adapter, module: ModuleType) -> None:
+    """Let the adapter hook it; a fault breaks no import but in a replay, that would reach the world."""
     from stepfork.adapters._patches import Patches
 
-    patches = Patches()
+    hooked = _patches[adapter.name]
+    if module.__name__ in hooked:
+        return
+    patches = hooked[module.__name__] = Patches()
     try:
         _function(adapter.hooks[module.__name__])(module, patches)
     except Exception as fault:
         patches.undo()
         what = f"{type(fault).__name__}: {fault} (in {module.__name__})"
-        warn_once(f"stepfork cannot record {adapter.name} here: {what}")
-    else:
-        _patches[adapter.name].append(patches)
+        if adapter.name not in _needed:
+            warn_once(f"stepfork cannot record {adapter.name} here: {what}")
+            return
+        raise AdapterFailed(
+            f"the adapter {adapter.name!r} does not fit the library as it is installed here",
+            detail=[("why", what)],
+            ways_on=[
+                "install the version of the library that the run was recorded with, or upgrade stepfork"
+            ],
+            adapter=adapter.name,
+        ) from fault
 
 
 def _function(

@@ -39,6 +39,7 @@ _EXIT_CODES: dict[type[errors.StepforkError], int] = {
     errors.EntryNotFound: UNUSABLE,
     errors.SnapshotDamaged: UNUSABLE,
     errors.ClassChanged: UNUSABLE,
+    errors.AdapterFailed: UNUSABLE,
 }
 
 
