@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepfork._calls import Failure
+from stepfork._calls import Failure, Usage
 from stepfork._events import (
     FORMAT_VERSION,
     CallEnded,
@@ -32,7 +32,7 @@ def header(run_id: str, *, name: str = "handle", minutes_ago: float = 3) -> RunS
     return RunStarted(FORMAT_VERSION, run_id, name, "0.1.0", time.time() - 60 * minutes_ago)
 
 
-def refund(*ends: Event, order: Any = None) -> list[Event]:
+def refund(*ends: Event, order: Any = None, usage: Usage | None = None) -> list[Event]:
     """Return the calls of a refund agent up to its decision, and then ``ends``."""
     order = {"id": "A-17", "items": [{"sku": "x", "price": 12.5}]} if order is None else order
     return [
@@ -48,19 +48,20 @@ def refund(*ends: Event, order: Any = None) -> list[Event]:
             "model",
             {"messages": [{"role": "user", "content": "Dear shop,\nplease refund"}]},
         ),
-        CallEnded("handle#1/ask#1", "returned", "approve", at=1.2),
+        CallEnded("handle#1/ask#1", "returned", "approve", at=1.2, usage=usage),
         CallStarted("handle#1/decide#1", "step", {"order": order}, at=1.21),
         *ends,
     ]
 
 
-def raised() -> list[Event]:
-    """Return the events of a run that ended with a KeyError in ``decide#1``."""
+def raised(usage: Usage | None = None) -> list[Event]:
+    """Return the events of a run that ended with a KeyError in ``decide#1``; its model used so much."""
     at = "handle#1/decide#1"
     return refund(
         CallEnded(at, "raised", KEY_ERROR, origin=at, at=1.22),
         CallEnded("handle#1", "raised", KEY_ERROR, origin=at, at=1.23),
         RunEnded(1.23, Failure("raised", at, "builtins:KeyError", "'amount'")),
+        usage=usage,
     )
 
 

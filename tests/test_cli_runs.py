@@ -10,7 +10,7 @@ import pytest
 
 from project import Project, Result, clean_environment
 from sample_runs import killed, raised, refund, returned, write_journal
-from stepfork._calls import Failure
+from stepfork._calls import Failure, Usage
 from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked
 from stepfork._store import find_run, list_runs
 from stepfork.cli._terminal import cells
@@ -69,6 +69,22 @@ def test_runs_stand_newest_first_with_outcome_place_calls_and_age(project: Proje
         "ago",
     ]
     assert older.split() == ["1111111111", "handle", "returned", "5", "50", "min", "ago"]
+
+
+def test_tokens_are_listed_where_a_run_tells_them(project: Project, runs: Path) -> None:
+    """The column is there for those that do; on a narrow terminal the place of the failure matters more."""
+    write_journal(runs, "1111111111", returned(), minutes_ago=50)
+    write_journal(runs, "2222222222", raised(Usage(1240, 312, 1000)), minutes_ago=3)
+    headings, newest, older = project.stepfork("runs").out.splitlines()
+    assert headings.split() == ["RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "TOKENS", "AGE"]
+    assert newest[headings.index("TOKENS") :].rstrip() == "1.2k in, 312 out  3 min ago"
+    assert older[headings.index("TOKENS") :].split() == ["50", "min", "ago"]
+    assert "TOKENS" not in project.stepfork("runs", env={"COLUMNS": "70"}).out
+    documents = project.stepfork("runs", "--json").json["runs"]
+    assert [document["usage"] for document in documents] == [
+        {"input": 1240, "output": 312, "cached": 1000},
+        None,
+    ]
 
 
 def test_the_columns_of_the_list_are_aligned(project: Project, runs: Path) -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from project import Project, clean_environment
 from sample_runs import KEY_ERROR, killed, raised, returned, write_journal
-from stepfork._calls import Plain
+from stepfork._calls import Plain, Usage
 from stepfork._events import CallEnded, CallStarted, Event, RunEnded, RunMarked
 from stepfork.cli._terminal import Span, cells, clean, columns, cut, cut_start
 from stepfork.cli._values import pretty, short
+from stepfork.cli._words import tokens
 
 ESCAPE_SEQUENCES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -87,6 +88,59 @@ def test_the_tree_has_one_line_a_call_and_marks_the_one_that_failed(project: Pro
         "one call in full: stepfork show 3f2 decide#1\n"
         "a test of it:     stepfork make-test 3f2\n"
     )
+
+
+def test_tokens_stand_in_the_heading_and_behind_each_model_call(project: Project, runs: Path) -> None:
+    """In short in the tree, exact where the call is shown in full; a narrow terminal has no room for it."""
+    write_journal(runs, "3f2a9c01bd", raised(Usage(12_400, 312, 1000)))
+    shown = project.stepfork("show", env={"COLUMNS": "120"}).out
+    assert shown.splitlines()[1] == (
+        "5 calls in 1.2 s, 12k tokens in (1.0k cached), 312 out, 3 min ago, .stepfork/runs/3f2a9c01bd.jsonl"
+    )
+    told = [line for line in shown.splitlines() if line.endswith("1.2 s  12k in, 312 out")]
+    assert [line.split()[2].partition("(")[0] for line in told] == ["ask#1"]
+    assert max(map(cells, shown.splitlines())) <= 120
+    assert "312 out" not in project.stepfork("show", env={"COLUMNS": "70"}).out.partition("bd.jsonl")[2]
+    in_full = project.stepfork("show", "3f2", "ask").out.splitlines()
+    assert in_full[:3] == [
+        "model handle#1/ask#1",
+        "returned in 1.2 s",
+        "12,400 tokens in (1,000 of them from a cache), 312 out",
+    ]
+
+
+def test_tokens_are_given_to_programs_once_for_the_run_and_for_each_call(
+    project: Project, runs: Path
+) -> None:
+    """What a call did not tell is null, and no zero."""
+    write_journal(runs, "1111111111", raised(Usage(1240, 312)))
+    used = {"input": 1240, "output": 312, "cached": 0}
+    document = project.stepfork("show", "--json").json
+    assert document["usage"] == used
+    assert [call["usage"] for call in document["calls"]] == [None, None, None, used, None]
+    assert not any("usage" in call["outcome"] for call in document["calls"])
+    write_journal(runs, "2222222222", raised(), minutes_ago=1)
+    assert project.stepfork("show", "--json").json["usage"] is None
+    assert "tokens" not in project.stepfork("show").out
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.0k"),
+        (9949, "9.9k"),
+        (9950, "10k"),
+        (999_499, "999k"),
+        (999_500, "1.0M"),
+        (1_500_000_000, "1.5B"),
+        (7 * 10**12, "7000B"),
+    ],
+)
+def test_tokens_are_rounded_to_two_digits_that_matter(number: int, text: str) -> None:
+    """A list is there to be looked over."""
+    assert tokens(Usage(number, 1)) == f"{text} in, 1 out"
 
 
 def test_the_last_failed_run_is_shown_where_none_is_named(project: Project, runs: Path) -> None:

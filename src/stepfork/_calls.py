@@ -82,9 +82,13 @@ class Call(msgspec.Struct, omit_defaults=True, eq=False):
     """The arguments by parameter name, bound with their defaults, encoded on entry."""
     outcome: Outcome
     children: list[Call] = []
+    at: float = 0.0
+    """Seconds from the start of the run to its own."""
     seconds: float = 0.0
     span: tuple[int, int] = (0, 0)
     """Positions of its start and its end in the journal: two calls whose spans cross overlapped."""
+    moments: list[int] = []
+    """Positions of its chunks in the journal."""
     lossy: bool = False
     """Some value could not be encoded and stands as a placeholder."""
 
@@ -162,6 +166,10 @@ class Run(msgspec.Struct, omit_defaults=True, eq=False):
     """The id of the run, in another process, that this one belongs to."""
     adapters: tuple[str, ...] = ()
     """The adapters that were switched on when it began; a replay needs the same."""
+    tools: tuple[str, ...] = ()
+    """The functions without a decorator that were tools when it began, ``module:function=tool``."""
+    unseen: tuple[str, ...] = ()
+    """The tools that ran where stepfork did not see them: a replay would run them again."""
     facts: list[str] = []
     """Id-like texts that are constants of the code: they came back identical in the proof."""
 

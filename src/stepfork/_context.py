@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from stepfork._spec import Spec
 
 
+class Turn(Protocol):
+    """The place of an outcome among those of the calls that it overlapped in the recording."""
+
+    def take(self) -> None:
+        """Block this thread until the next chunk, or what ends them, may come."""
+
+    async def taken(self) -> None:
+        """Wait for it in an event loop."""
+
+
 class Answer(Protocol):
     """An outcome that is served instead of executing the call."""
 
@@ -32,11 +42,19 @@ class Answer(Protocol):
     def patience(self) -> float | None:
         """Seconds in which the caller is expected to cancel the call."""
 
+    @property
+    def turn(self) -> Turn | None:
+        """What is taken before each chunk and before the value; None: it comes at once."""
+
     def value(self) -> Any:
         """Return what the call returned, or raise what it raised."""
 
     def items(self) -> Iterator[Any]:
         """Return the chunks of a stream; ``value`` then ends it."""
+
+    @property
+    def seen(self) -> Callable[[BaseException], None]:
+        """Notes that an exception, made of what was served by somebody else, comes from this call."""
 
     @property
     def parts(self) -> Mapping[str, Sequence[Answer]]:
@@ -84,7 +102,9 @@ class Frame(Protocol):
 class Session(Protocol):
     """A run being recorded, or a replay."""
 
-    is_open: bool
+    @property
+    def is_open(self) -> bool:
+        """Whether calls may still belong to it."""
 
     @property
     def base(self) -> Frame:
@@ -130,6 +150,9 @@ might be left somewhere. One look, since almost all calls are of this kind where
 
 adapters_on: set[str] = set()
 """The names of the adapters that are switched on in this process."""
+
+tools_on: set[str] = set()
+"""``module:function=tool`` of the functions that were made tools of in this process where they stood."""
 
 
 def replay_is_open() -> bool:

@@ -33,6 +33,8 @@ class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=Tru
     """The id of the run, in another process, that this one belongs to."""
     adapters: tuple[str, ...] = ()
     """The adapters that were switched on when it began."""
+    tools: tuple[str, ...] = ()
+    """``module:function=tool`` of the functions without a decorator that were tools when it began."""
 
 
 class ExtensionStarted(msgspec.Struct, tag_field="event", tag="extension", omit_defaults=True):
@@ -88,6 +90,12 @@ class RunMarked(msgspec.Struct, tag_field="event", tag="fail", omit_defaults=Tru
     criterion: Criterion | None = None
 
 
+class ToolUnseen(msgspec.Struct, tag_field="event", tag="unseen"):
+    """A model was given the result of a tool that was not seen at work."""
+
+    tool: str
+
+
 class RunEnded(msgspec.Struct, tag_field="event", tag="close", omit_defaults=True):
     """The last line that the recording process writes."""
 
@@ -103,7 +111,15 @@ class FactsFound(msgspec.Struct, tag_field="event", tag="facts"):
 
 
 Event: TypeAlias = (
-    RunStarted | ExtensionStarted | CallStarted | ItemYielded | CallEnded | RunMarked | RunEnded | FactsFound
+    RunStarted
+    | ExtensionStarted
+    | CallStarted
+    | ItemYielded
+    | CallEnded
+    | RunMarked
+    | ToolUnseen
+    | RunEnded
+    | FactsFound
 )
 
 
@@ -140,6 +156,8 @@ def redacted(event: AnyEvent, redact: Callable[[Plain], Plain]) -> AnyEvent:
             return structs.replace(event, call=_address(event.call, redact), value=redact(event.value))
         case RunMarked():
             return structs.replace(event, call=_address(event.call, redact), reason=redact(event.reason))
+        case ToolUnseen():
+            return structs.replace(event, tool=redact(event.tool))
         case RunEnded(failure=Failure() as failure):
             failure = structs.replace(
                 failure, address=_address(failure.address, redact), message=redact(failure.message)

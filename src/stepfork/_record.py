@@ -11,6 +11,7 @@ import functools
 import os
 import threading
 import time
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -28,6 +29,7 @@ from stepfork._events import (
     RunEnded,
     RunMarked,
     RunStarted,
+    ToolUnseen,
     encode_line,
     redacted,
 )
@@ -158,10 +160,18 @@ class Recorder:
         self._failure: Failure | None = None
         self._header = b""
         self._has_begun = False
+        self.called: Counter[str] = Counter()
+        """How often each tool was called."""
+        self._unseen: set[str] = set()
         self._short_line = min(SHORT_LINE, journal.blob_bytes)
         self._shortener = Shortener(journal.outsource)
         self._streams: dict[RecordedFrame, Shape] = {}
         """The calls whose chunks have begun to come, and in which shape."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """What makes it a failed run, as far as is known."""
+        return self._failure
 
     def start(self) -> None:
         """Set the clock, and keep the header for the first line."""
@@ -176,6 +186,7 @@ class Recorder:
             self._entry,
             _context.parent_run(),
             tuple(sorted(_context.adapters_on)),
+            tuple(sorted(_context.tools_on)),
         )
         self._header = self._redacted_line(header)
 
@@ -200,6 +211,8 @@ class Recorder:
             lossy = lossy or is_lossy
         watches = watch(spec, arguments, plain)
         repeats = spec.options.repeats
+        if spec.kind == "tool":
+            self.called[spec.name] += 1
         with self._lock:
             number = next(parent.numbers.setdefault(spec.name, count(1)))  # at once, for signal handlers
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
@@ -247,19 +260,9 @@ class Recorder:
     ) -> None:
         changes = changes_of(frame.watches)
         frame.watches = {}  # a thread that the call has started keeps the frame, and is not to keep these
-        self._write(
-            CallEnded(
-                frame.address,
-                status,
-                encoded.plain,
-                shape,
-                origin,
-                changes,
-                self._now(),
-                encoded.lossy,
-                _usage_of(frame),
-            )
-        )
+        ended = CallEnded(frame.address, status, encoded.plain, shape, origin, changes, self._now())
+        ended.lossy, ended.usage = encoded.lossy, _usage_of(frame)
+        self._write(ended)
 
     @_harmless
     def closed_early(self, frame: RecordedFrame, shape: Shape) -> None:
@@ -278,6 +281,13 @@ class Recorder:
         if self._failure is None:
             self._failure = Failure("failed", address=address, message=reason)
         self._write(RunMarked(reason, address))
+
+    @_harmless
+    def unseen(self, tool: str) -> None:
+        """Note that a tool ran which is not in this run, once."""
+        if tool not in self._unseen:
+            self._unseen.add(tool)
+            self._write(ToolUnseen(tool))
 
     def left(self, frame: RecordedFrame, error: BaseException | None) -> None:
         """The root's end is the run's end."""

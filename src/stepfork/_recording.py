@@ -19,6 +19,7 @@ from stepfork._events import (
     RunEnded,
     RunMarked,
     RunStarted,
+    ToolUnseen,
     decode_line,
 )
 from stepfork._journal import is_going_on
@@ -134,6 +135,7 @@ class _CallReader:
                 if call.outcome.items is None:
                     call.outcome.items = []
                 call.outcome.items.append(self._sound(position, event.value))
+                call.moments.append(position)
                 call.lossy |= event.lossy
             case CallEnded():
                 self._end(position, event)
@@ -155,7 +157,7 @@ class _CallReader:
             address=event.call,
             input={key: self._sound(position, value) for key, value in event.input.items()},
             outcome=Outcome("unfinished"),
-            seconds=event.at,
+            at=event.at,
             span=(position, position),
             lossy=event.lossy,
             repeats=event.repeats,
@@ -179,7 +181,7 @@ class _CallReader:
             changes=self._sound(position, event.changes),
             usage=event.usage,
         )
-        call.seconds = event.at - call.seconds
+        call.seconds = event.at - call.at
         call.span = (call.span[0], position)
         call.lossy |= event.lossy
 
@@ -200,7 +202,6 @@ class _CallReader:
             call = self.calls[address]
             call.outcome.status = still_open  # type: ignore[assignment]
             call.span = (call.span[0], end)
-            call.seconds = 0.0
         outermost: list[Call] = []
         for call in self.calls.values():
             parent = self.calls.get(parent_address(call.address))
@@ -218,11 +219,14 @@ class _RunReader:
         self.ended: RunEnded | None = None
         self.marks: list[RunMarked] = []
         self.facts: list[str] = []
+        self.unseen: list[str] = []
 
     def read(self, line_number: int, event: Event) -> None:
         match event:
             case RunMarked():
                 self.marks.append(event)
+            case ToolUnseen():
+                self.unseen.append(event.tool)
             case RunEnded():
                 self.ended = event
             case FactsFound():
@@ -251,6 +255,8 @@ class _RunReader:
             made_by=self.header.made_by,
             parent=self.header.parent,
             adapters=self.header.adapters,
+            tools=self.header.tools,
+            unseen=tuple(self.unseen),
             facts=self.facts,
         )
 

@@ -68,8 +68,10 @@ _UNDER: Final = ("usage", "usageMetadata", "usage_metadata", "token_usage")
 _ADDED_UP: Final = "usage_metadata", "input_tokens"
 """Each chunk of LangChain tells what came with it; those of all others tell what it is by then."""
 
-_MARKS: Final = ("oken", "eval_count")
-"""Where neither stands, no number of tokens is told."""
+_KNOWN: Final = frozenset(_UNDER).union(*((*family.input, *family.output) for family in _FAMILIES))
+
+_MARKS: Final = ("_tokens", "putTokens", "TokenCount", "token_count", "eval_count")
+"""Where none of them stands, no number of tokens is told."""
 _BYTE_MARKS: Final = tuple(mark.encode() for mark in _MARKS)
 
 _DEEPEST = 8
@@ -93,7 +95,7 @@ def usage_of_wire(texts: Iterable[str]) -> Usage | None:
 
 
 def may_tell(line: bytes) -> bool:
-    """Whether JSON is worth a look; most chunks of a stream are not."""
+    """Whether a chunk that is recorded in this line is worth a look; most are not."""
     return any(mark in line for mark in _BYTE_MARKS)
 
 
@@ -113,11 +115,11 @@ class Tally:
         if self._given is not None or self._family is None:
             return self._given
         family, numbers = self._family, self._numbers
-        given = [numbers[name] for name in family.cached if name in numbers]
+        cached = [numbers[name] for name in family.cached if name in numbers]
         return Usage(
             input=sum(numbers.get(name, 0) for name in family.input),
             output=sum(numbers.get(name, 0) for name in family.output),
-            cached=given[0] if given else 0,
+            cached=cached[0] if cached else 0,
         )
 
     def add(self, usage: Usage) -> None:
@@ -134,7 +136,8 @@ class Tally:
             return False
         parts = _parts(plain)
         if isinstance(parts, list):
-            return any([self.look(part, deep + 1) for part in parts if type(part) in _LOOKED_INTO])
+            is_vector = bool(parts) and type(parts[0]) is float  # thousands of them in an embedding
+            return not is_vector and self._look_in_each(parts, deep + 1)
         if self._note(parts):
             return True
         inner = [part for part in parts.values() if type(part) in _LOOKED_INTO]
@@ -146,11 +149,18 @@ class Tally:
     def _look_in_text(self, text: str) -> bool:
         if not any(mark in text for mark in _MARKS):
             return False
-        return any([self.look(document, _DEEPEST_TEXT + 1) for document in _documents(text)])
+        return self._look_in_each(_documents(text), _DEEPEST_TEXT + 1)
+
+    def _look_in_each(self, parts: Iterable[Plain], deep: int) -> bool:
+        found = False  # no any(): the last chunk of a stream may tell more than the first
+        for part in parts:
+            if type(part) in _LOOKED_INTO:
+                found |= self.look(part, deep)
+        return found
 
     def _note(self, parts: dict[str, Plain] | list[Plain]) -> bool:
         """Note the numbers that stand right here, or in a part that is named for them."""
-        if not isinstance(parts, dict):
+        if not isinstance(parts, dict) or _KNOWN.isdisjoint(parts):
             return False
         for name in _UNDER:
             if name in parts and self._note_numbers(_parts(parts[name]), name):

@@ -127,17 +127,18 @@ def _document(row: _Row) -> dict[str, Any]:
 
 _HEADINGS = ("RUN", "AGENT", "OUTCOME", "WHERE", "CALLS", "TOKENS", "AGE")
 _TOKENS = 5
-"""The column that is left out where no run says what it used."""
+"""The column that is left out where no run says what it used, and on a narrow terminal."""
 _SHRINKABLE = ((2, 18), (3, 16), (1, 8))
 """Columns that give way on a narrow terminal, in this order, and the cells that they keep."""
 
 
 def _table(rows: list[_Row]) -> list[Line]:
     texts = [_HEADINGS, *map(_texts, rows)]
-    if all(row.usage is None for row in rows):
+    widths = _fitting(texts)
+    if all(row.usage is None for row in rows) or _taken(widths) > width():
         texts = [(*each[:_TOKENS], *each[_TOKENS + 1 :]) for each in texts]
+        widths = _fitting(texts)
     headings, *texts_of_rows = texts
-    widths = _fitting([max(map(cells, column)) for column in zip(*texts, strict=True)])
     table = [[[Span(text, "faint")] for text in headings]]
     for row, (run_id, agent, outcome, where, *numbers, age) in zip(rows, texts_of_rows, strict=True):
         table.append(
@@ -166,13 +167,18 @@ def _times(outcome: str, seen: int) -> str:
     return outcome if seen < 2 else f"{outcome} ({seen} times)"
 
 
-def _fitting(widths: list[int]) -> list[int]:
-    too_wide = sum(widths) + 2 * (len(widths) - 1) - width()
+def _fitting(texts: list[tuple[str, ...]]) -> list[int]:
+    widths = [max(map(cells, column)) for column in zip(*texts, strict=True)]
+    too_wide = _taken(widths) - width()
     for column, least in _SHRINKABLE:
         given = min(max(too_wide, 0), max(widths[column] - least, 0))
         widths[column] -= given
         too_wide -= given
     return widths
+
+
+def _taken(widths: list[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _how_to_record(folder: Path) -> Iterator[Line]:

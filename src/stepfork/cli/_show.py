@@ -166,40 +166,41 @@ def _bounded(drawn: str) -> str:
 def _rows(run: Run, drawn: list[tuple[Call, str, str]]) -> list[Line]:
     marks = [_mark(run, call) for call, _, _ in drawn]
     lengths = [_words.duration(call.seconds) if call.outcome.status in _TIMED else "" for call, _, _ in drawn]
+    room = width() - 5 - 2 - 2 - 2 - max(map(len, lengths)) - _column(marks)
     used = [_words.tokens(call.outcome.usage) for call, _, _ in drawn]
-    room = width() - 5 - 2 - 2 - 2 - max(map(len, lengths)) - _column(used) - _column(marks)
-    most = _limits(room)[1]
-    outcomes = [
-        _words.call_outcome(call, most, told_below=bool(mark))
-        for (call, *_), mark in zip(drawn, marks, strict=True)
+    has_used = any(used) and room - _column(used) >= _LEAST_CALL + _LEAST_OUTCOME
+    limits = _limits(room - _column(used) if has_used else room)
+    rows = [
+        [
+            *_row(run, call, before, mark, limits),
+            [Span(length, "faint")],
+            *([[Span(tokens, "faint")]] if has_used else []),
+            [Span(mark, _style(run, call))],
+        ]
+        for (call, before, _), length, tokens, mark in zip(drawn, lengths, used, marks, strict=True)
     ]
-    rows = []
-    for (call, before, _), outcome, length, tokens, mark in zip(
-        drawn, outcomes, lengths, used, marks, strict=True
-    ):
-        style = _style(run, call)
-        named = f"({short_input(call.input)})"
-        taken = len(before) + len(call.label)
-        rows.append(
-            [
-                [Span(call.kind, _KIND_STYLES[call.kind])],
-                [
-                    Span(before, "faint"),
-                    Span(call.label, style if mark else "strong"),
-                    Span(cut(named, max(_limits(room)[0] - taken, 0)), "faint"),
-                ],
-                [Span(cut(outcome, most), style)],
-                [Span(length, "faint")],
-                *([[Span(tokens, "faint")]] if any(used) else []),
-                [Span(mark, style)],
-            ]
-        )
     return columns(rows, right=frozenset({3}))
 
 
 def _column(texts: list[str]) -> int:
     """Return the cells that a column takes which is there only where one of its rows has something."""
     return max(map(len, texts)) + 2 if any(texts) else 0
+
+
+def _row(run: Run, call: Call, before: str, mark: str, limits: tuple[int, int]) -> list[Line]:
+    """Return the call and what it did, each within its limit."""
+    style = _style(run, call)
+    named = f"({short_input(call.input)})"
+    outcome = _words.call_outcome(call, limits[1], told_below=bool(mark))
+    return [
+        [Span(call.kind, _KIND_STYLES[call.kind])],
+        [
+            Span(before, "faint"),
+            Span(call.label, style if mark else "strong"),
+            Span(cut(named, max(limits[0] - len(before) - len(call.label), 0)), "faint"),
+        ],
+        [Span(cut(outcome, limits[1]), style)],
+    ]
 
 
 _TIMED = ("returned", "raised", "suspended", "closed_early")
