@@ -28,12 +28,20 @@ def served(answer: Answer) -> Any:
         case "aobject":
             return ServedAsyncObject(answer)
         case _:
+            if answer.turn is not None:
+                answer.turn.take()
             return answer.value()
 
 
 def chunks(answer: Answer) -> Generator[Any, Any, Any]:
     """Yield the recorded chunks; then return or raise what ended them."""
-    yield from answer.items()
+    turn = answer.turn
+    for item in answer.items():  # each by itself: what the consumer sends or throws is no matter of theirs
+        if turn is not None:
+            turn.take()
+        yield item
+    if turn is not None:
+        turn.take()
     return answer.value()
 
 
@@ -41,15 +49,23 @@ async def served_later(answer: Answer) -> Any:
     """Come to what a coroutine returned or raised."""
     await _cancellation(answer)
     await _one_turn()
-    return answer.value() if answer.shape in ("value", "awaitable") else served(answer)
+    if answer.shape not in ("value", "awaitable"):
+        return served(answer)
+    if answer.turn is not None:
+        await answer.turn.taken()
+    return answer.value()
 
 
 async def served_chunks(answer: Answer) -> AsyncGenerator[Any, Any]:
     """Yield the recorded chunks; then raise what ended them."""
     for item in answer.items():
         await _one_turn()
+        if answer.turn is not None:
+            await answer.turn.taken()
         yield item
     await _cancellation(answer)
+    if answer.turn is not None:
+        await answer.turn.taken()
     answer.value()
 
 

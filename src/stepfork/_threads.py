@@ -7,6 +7,7 @@ carried; the agent's context variables stay as they are.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import sys
 import threading
@@ -67,8 +68,12 @@ def _wrap_pool(module: Any) -> None:
 
 def _start(wrapped: Callable[..., Any], thread: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     frame = _frame.get()
-    if frame is not None:
+    if frame is not None and frame.session.is_replay:
         thread.run = functools.partial(_run_thread, frame, thread.run)
+    elif frame is not None:
+        context = contextvars.Context()  # as empty as the one that a thread has
+        context.run(_frame.set, frame)
+        thread.run = functools.partial(context.run, thread.run)  # which no traceback shows
     return wrapped(*args, **kwargs)
 
 

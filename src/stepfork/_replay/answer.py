@@ -36,9 +36,12 @@ def recorded_answer(
             error = decode_exception(session.bindings.rebound(plain), **options)
         except StepforkError as misfit:
             _refuse(session, misfit)
-        session.failures.origin(error, _origin_now(recorded, call))
+        seen(error)
         session.failures.mark_served(error)
         return error
+
+    def seen(error: BaseException) -> None:
+        session.failures.origin(error, _origin_now(recorded, call))
 
     def change() -> None:
         for name, changes in (recorded.outcome.changes or {}).items():
@@ -59,7 +62,7 @@ def recorded_answer(
     def stop(why: str) -> ReplayStopped:
         return session.stop(call, why)
 
-    return Recorded(recorded, decoded, decoded_exception, change, stop, wait, part)
+    return Recorded(recorded, decoded, decoded_exception, change, stop, wait, part, seen)
 
 
 def _moved(below: Call, then: str, now: str) -> Call:

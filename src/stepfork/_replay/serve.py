@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from stepfork._calls import Call, Plain, Shape
-    from stepfork._context import Answer
+    from stepfork._context import Answer, Turn
     from stepfork.errors import ReplayStopped
 
 _GRACE = 5.0
@@ -32,6 +32,9 @@ class Recorded:
     """Blocks a thread until the replay is over, for so many seconds at most."""
     part: Callable[[Call], Recorded]
     """Serves a call that stands below it: what an attribute or method of a stream gave."""
+    seen: Callable[[BaseException], None]
+    """Notes that an exception that somebody else made of what was served comes from this call."""
+    turn: Turn | None = None
 
     @cached_property
     def parts(self) -> dict[str, list[Recorded]]:
@@ -52,7 +55,7 @@ class Recorded:
         """Seconds to wait for what ended the recorded call from outside; None: nothing to wait for."""
         outcome = self.call.outcome
         if outcome.status == "unfinished" or (
-            outcome.status == "suspended" and _is_cancellation(outcome.value)
+            outcome.status == "suspended" and is_cancellation(outcome.value)
         ):
             return self.call.seconds + _GRACE
         return None
@@ -75,7 +78,8 @@ class Recorded:
         return map(self.decode, self.call.outcome.items or ())
 
 
-def _is_cancellation(plain: Plain) -> bool:
+def is_cancellation(plain: Plain) -> bool:
+    """Whether a recorded exception is that of asyncio's cancelled tasks."""
     return isinstance(plain, dict) and str(plain.get("$exception", "")).endswith(":CancelledError")
 
 
@@ -87,6 +91,7 @@ class Injected:
     shape: Shape
     seen: Callable[[BaseException], None]
     """Notes where an exception comes from."""
+    turn: Turn | None = None
     patience: float | None = field(default=None, init=False)
     is_drawn: bool = field(default=False, init=False)
     parts: Mapping[str, Sequence[Answer]] = field(default_factory=dict, init=False)
@@ -117,8 +122,12 @@ class Stop:
 
     stopped: ReplayStopped
     shape: Shape = "value"
+    turn: Turn | None = field(default=None, init=False)
     patience: float | None = field(default=None, init=False)
     parts: Mapping[str, Sequence[Answer]] = field(default_factory=dict, init=False)
+
+    def seen(self, error: BaseException) -> None:
+        """What comes of a stop has no other place."""
 
     def stop(self, _why: str) -> ReplayStopped:
         """It is the first reason that counts."""

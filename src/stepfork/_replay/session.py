@@ -16,6 +16,7 @@ from stepfork._codec import encode
 from stepfork._context import AmbiguousFrame
 from stepfork._mutation.watch import changes_of, watch
 from stepfork._replay.answer import recorded_answer
+from stepfork._replay.arrival import arrivals_of
 from stepfork._replay.astray import late_call, lost_call
 from stepfork._replay.bindings import Bindings
 from stepfork._replay.failures import Failures
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from stepfork._alias import Facts
     from stepfork._calls import Plain
     from stepfork._redact import Redactor, Stream
+    from stepfork._context import Turn
     from stepfork._replay.extension import ExtensionWriter
     from stepfork._replay.load import Recording
     from stepfork._replay.override import Overrides
@@ -91,6 +93,7 @@ class Replay:
         run = recording.run
         self.bindings = Bindings(run, self._started)
         self._pool = Pool(run.root, recording.extensions, self.bindings.then.blank)
+        self.arrivals = arrivals_of(run.root, lambda: self.calls_made, self.tick)
         top = Call("step", "", "", {}, Outcome("returned"))
         outermost = Call("step", "", "", {}, Outcome("returned"), children=[run.root])
         self._top = ReplayFrame(self, None, top, outermost)
@@ -199,6 +202,8 @@ class Replay:
         with self._lock:
             self.is_open = False
             self._over.set()
+            if self.arrivals is not None:
+                self.arrivals.close()
             self._makers[id(self.base.call)] = self._base_maker
             self.failures.settle(self._settled())
             self._makers.clear()
@@ -341,12 +346,15 @@ class Replay:
         spec, call = request.spec, frame.call
         is_stale = match is not None and match.how == "stale"
         known = match is not None and self._has_outcome(match.call)
+        turn = self._turn(match)
         found, injected = self._overrides.take(call.address, spec.name, answered=known and not is_stale)
         if found:
             call.overridden = True
             call.outcome = Outcome("returned")
             shape = match.call.outcome.shape if match else "value"
-            frame.answer = Injected(injected, shape, lambda error: self.failures.seen_at(error, call.address))
+            frame.answer = Injected(
+                injected, shape, lambda error: self.failures.seen_at(error, call.address), turn
+            )
         elif spec.name in self._live:
             self._run_live(frame, arguments)
         elif self._extension is not None and self._extension.wants(call.address, known and not is_stale):
@@ -358,9 +366,15 @@ class Replay:
             call.outcome = match.call.outcome
             self.bindings.learn(match.call.input, request.input, request.identity)
             frame.answer = recorded_answer(self, spec, match.call, call, arguments)
+            frame.answer.turn = turn
         else:
             why = _UNDER_WAY if match else "the recording holds no such call"
             frame.answer = Stop(self.stop(call, why, lambda: self._pool.nearest(request)))
+
+    def _turn(self, match: Match | None) -> Turn | None:
+        if match is None or self.arrivals is None:
+            return None
+        return self.arrivals.turn(match.slot, is_whole=match.call is match.slot.recorded)
 
     def _has_outcome(self, recorded: Call) -> bool:
         """Whether there is something to serve; a call that the end of the run cut off never comes back."""
