@@ -100,6 +100,21 @@ def _list_from_text(separator: str) -> Callable[[str], list[str]]:
     return split
 
 
+_TOOL = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[\w.*?\[\]!-]+(=.+)?")
+"""``module:function``, where the function may be a pattern, and ``=tool`` may follow"""
+
+
+def as_tools(value: Any) -> tuple[Any, ...]:
+    """Return what names functions that are tools; raises TypeError or ValueError for anything else."""
+    if isinstance(value, str | bytes | dict):
+        raise TypeError(f"it is of type {type(value).__name__}")
+    tools = tuple(value)
+    for tool in tools:
+        if not callable(tool) and not (isinstance(tool, str) and _TOOL.fullmatch(tool)):
+            raise ValueError(f"{tool!r} is neither a function nor of the form module:function")
+    return tools
+
+
 def _reference(value: object) -> Callable[..., object]:
     if callable(value):
         return value
@@ -160,6 +175,7 @@ def _kind(label: str, check: Callable[[Any], Any], read: Callable[[str], Any]) -
 FLAG = Kind("true or false; in the environment on or off", _flag, _flag_from_text)
 PATH = _kind("a path", _path, str)
 NAMES = _kind("a list of texts", _texts, _list_from_text(","))
+TOOLS = _kind("a list of functions by name, module:function", as_tools, _list_from_text(","))
 PATTERNS = _kind("a list of regular expressions", _patterns, _list_from_text("\n"))
 FUNCTION = _kind("a function, or its name as module:function", _reference, str)
 CALLABLE = _kind("a function", _function, str)

@@ -92,6 +92,13 @@ class Settings:
         example="shop.privacy:scrub",
         in_env=False,
     )
+    tools: tuple[str | Callable[..., Any], ...] = _setting(
+        kinds.TOOLS,
+        (),
+        "Functions that do the work of tools and have other names, a dispatcher for example; for "
+        "`stepfork.instrument()` and `stepfork run`. In the environment separated by commas.",
+        example=("shop.agent:execute", "shop.tools:*"),
+    )
     tolerance: dict[str, Any] = _setting(
         kinds.TABLE,
         {},
@@ -141,6 +148,7 @@ class Options(TypedDict, total=False):
     redact_keys: Iterable[str] | None
     redact_patterns: Iterable[str] | None
     redactor: str | Callable[[str], str] | None
+    tools: Iterable[str | Callable[..., Any]] | None
     tolerance: Mapping[str, Any] | None
     override: Mapping[str, Any] | None
     timeout: float | None
