@@ -34,7 +34,12 @@ class Messages:
     def plain(self, reply: Reply, request: Request) -> Object:
         """Return the answer in one piece."""
         end = {"stop_reason": self._reason(reply), "stop_sequence": None}
-        return {**self._head(request), "content": self._blocks(reply), **end, "usage": self._usage(reply, request)}
+        return {
+            **self._head(request),
+            "content": self._blocks(reply),
+            **end,
+            "usage": self._usage(reply, request),
+        }
 
     def events(self, reply: Reply, request: Request) -> Iterator[Event]:
         """Yield the answer as a stream."""
@@ -43,7 +48,8 @@ class Messages:
 
     def _steps(self, reply: Reply, request: Request) -> Iterator[Object]:
         usage = self._usage(reply, request)
-        begun = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
+        begun: Object = {"content": [], "stop_reason": None, "stop_sequence": None}
+        begun["usage"] = {**usage, "output_tokens": 1}
         yield {"type": "message_start", "message": {**self._head(request), **begun}}
         for index, block in enumerate(self._blocks(reply)):
             yield from self._block(index, block)
@@ -54,7 +60,7 @@ class Messages:
     @staticmethod
     def _block(index: int, block: Object) -> Iterator[Object]:
         is_text = block["type"] == "text"
-        empty = {"text": ""} if is_text else {"input": {}}
+        empty: Object = {"text": ""} if is_text else {"input": {}}
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
         yield {"type": "ping"}
         written = block["text"] if is_text else json.dumps(block["input"])

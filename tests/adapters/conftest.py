@@ -48,7 +48,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     targets: dict[str, str] = {}
     for report in _reports(terminalreporter):
         outcomes.setdefault(report.nodeid, set()).add(report.outcome)
-        targets.update({report.nodeid: value for name, value in report.user_properties if name == "scenario"})
+        targets.update(
+            (report.nodeid, str(value)) for name, value in report.user_properties if name == "scenario"
+        )
     for test, target in targets.items():
         tried[target] += 1
         passed[target] += outcomes[test] == {"passed"}

@@ -27,7 +27,9 @@ class _OpenAI:
 
     def broken(self, text: str) -> Event:
         """Return what stands in a stream that the provider gives up."""
-        return Event({"error": {"message": text, "type": "server_error", "param": None, "code": "server_error"}})
+        return Event(
+            {"error": {"message": text, "type": "server_error", "param": None, "code": "server_error"}}
+        )
 
 
 class Chat(_OpenAI):
@@ -35,7 +37,12 @@ class Chat(_OpenAI):
 
     def plain(self, reply: Reply, request: Request) -> Object:
         """Return the answer in one piece."""
-        message: Object = {"role": "assistant", "content": reply.text or None, "refusal": None, "annotations": []}
+        message: Object = {
+            "role": "assistant",
+            "content": reply.text or None,
+            "refusal": None,
+            "annotations": [],
+        }
         if reply.calls:
             message["tool_calls"] = [self._call(call) for call in reply.calls]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason(reply)}
@@ -63,7 +70,9 @@ class Chat(_OpenAI):
             yield {"content": piece}
         for index, call in enumerate(reply.calls):
             whole = self._call(call)
-            yield {"tool_calls": [{"index": index, **whole, "function": {"name": call.name, "arguments": ""}}]}
+            yield {
+                "tool_calls": [{"index": index, **whole, "function": {"name": call.name, "arguments": ""}}]
+            }
             for piece in pieces(call.written):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
@@ -132,7 +141,7 @@ class Responses(_OpenAI):
         yield "response.completed", {"response": self._whole(head, items, reply, request)}
 
     def _item(self, index: int, item: Object) -> Iterator[tuple[str, Object]]:
-        empty = {"content": []} if item["type"] == "message" else {"arguments": ""}
+        empty: Object = {"content": []} if item["type"] == "message" else {"arguments": ""}
         started = {**item, **empty, "status": "in_progress"}
         yield "response.output_item.added", {"output_index": index, "item": started}
         yield from self._words(index, item) if item["type"] == "message" else self._arguments(index, item)

@@ -50,6 +50,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, script: Script) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[Request] = []
+        self.refused = 0
         self.unscripted: list[Request] = []
         self.stopping = threading.Event()
         self._lock = threading.Lock()
@@ -65,7 +66,9 @@ class Server(ThreadingHTTPServer):
         """Return the reply to a request, which is kept."""
         with self._lock:
             self.asked.append(request)
-            return self._choose(request)
+            reply = self._choose(request)
+            self.refused += reply.status >= 400 or reply.cut_after == 0
+            return reply
 
     def _in_order(self, replies: Iterator[Reply]) -> Callable[[Request], Reply]:
         def choose(request: Request) -> Reply:
@@ -120,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/asked":
             return self.do_POST()
         asked = [{"path": request.path, "body": request.body} for request in self.server.asked]
-        return self._whole(200, {}, json.dumps(asked).encode())
+        return self._json(Reply(), asked)
 
     def do_POST(self) -> None:
         """Answer by the script."""
@@ -145,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _in_protocol(self, reply: Reply, request: Request) -> None:
         wire = next((wire for path, wire in WIRES.items() if request.path.endswith(path)), None)
         if wire is None:
-            return self._whole(404, {}, b'{"error": {"message": "no such endpoint"}}')
+            return self._json(Reply(status=404), {"error": {"message": "no such endpoint"}})
         if reply.status >= 400:
             return self._json(reply, wire.error(reply.status, reply.text))
         if not request.streams:
@@ -164,17 +167,20 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply.body, list):
             return self._stream(reply, (_bytes(chunk) for chunk in reply.body))
         if isinstance(reply.body, str | bytes):
-            return self._whole(reply.status, reply.headers, _bytes(reply.body), cut=reply.cut_after is not None)
+            return self._send(reply, _bytes(reply.body))
         return self._json(reply, reply.body)
 
     def _json(self, reply: Reply, value: object) -> None:
-        self._whole(reply.status, reply.headers, json.dumps(value).encode(), cut=reply.cut_after is not None)
+        self._send(reply, json.dumps(value).encode())
 
-    def _whole(self, status: int, headers: Any, body: bytes, *, cut: bool = False) -> None:
-        """Send a body in one piece; cut, only its first half."""
-        self._head(status, {"content-type": "application/json", "content-length": str(len(body)), **headers})
-        self.wfile.write(body[: len(body) // 2] if cut else body)
-        if cut:
+    def _send(self, reply: Reply, body: bytes) -> None:
+        """Send a body in one piece; of one that is cut, the first half."""
+        size = {"content-type": "application/json", "content-length": str(len(body))}
+        self._head(reply.status, {**size, **reply.headers})
+        if reply.cut_after is None:
+            self.wfile.write(body)
+        else:
+            self.wfile.write(body[: len(body) // 2])
             self._cut()
 
     def _stream(self, reply: Reply, chunks: Iterator[bytes]) -> None:

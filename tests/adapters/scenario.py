@@ -4,10 +4,13 @@ then on nothing of it runs: no provider, no network, no tool.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +19,9 @@ from adapters.replies import Request, Script
 from project import MINIMAL, Project, Result
 from road import STRANGER
 
-Way = Literal["run", "instrument"]
-"""How an agent comes to be recorded: by ``stepfork run``, untouched, or by two lines at its top."""
+Way = Literal["run", "instrument", "decorated"]
+"""How an agent comes to be recorded: by ``stepfork run``, untouched; by two lines at its top; or by
+decorators that it has anyway."""
 
 WAYS: tuple[Way, ...] = ("run", "instrument")
 
@@ -65,7 +69,7 @@ NO_NETWORK = """
     if os.environ.get("NETWORK_REFUSED"):
         sys.addaudithook(refuse)
 """
-"""``sitecustomize`` of all processes of the scenario; an attempt is noted, since SDKs hide what they caught."""
+"""``sitecustomize`` of all processes there; an attempt is noted, since SDKs hide what they caught."""
 
 OFFLINE = {"NETWORK_REFUSED": "1", "BODIES_RAISE": "1"}
 
@@ -78,6 +82,8 @@ class Scenario:
 
     Where it is instrumented, its function ``agent`` is made a step, if it has one. ``start`` is another
     command that starts it. With ``parallel``, the order in which an agent saw things is its own affair.
+    ``env`` holds for every process; ``beside`` starts what else there is while the agent is recorded, and
+    tells it by further environment variables.
     """
 
     def __init__(
@@ -90,6 +96,8 @@ class Scenario:
         files: Mapping[str, str] | None = None,
         start: Sequence[str] | None = None,
         parallel: bool = False,
+        env: Mapping[str, str] | None = None,
+        beside: Callable[[], AbstractContextManager[Mapping[str, str]]] = lambda: nullcontext({}),
     ) -> None:
         source = textwrap.dedent(agent).lstrip("\n")
         if way == "instrument":
@@ -99,13 +107,19 @@ class Scenario:
         self.made: dict[str, Any] = {}
         self.requests: list[Request] = []
         """What the provider was asked while the agent was recorded."""
+        self.refused = 0
+        """How many of these it did not answer as it should."""
+        self.executed: list[str] = []
+        """The bodies that ran then."""
         self.saw: list[str] = []
         """What the agent saw then."""
         self._script = script
         self._parallel = parallel
+        self._env = {**STRANGER, **(env or {})}
+        self._services = beside
         program = ("python", "my_agent.py")
         self._start = tuple(start or (("stepfork", "run", "--", *program) if way == "run" else program))
-        self._beside = Project(folder / "beside", {"bodies.py": BODIES, "sitecustomize.py": NO_NETWORK})
+        self._aside = Project(folder / "aside", {"bodies.py": BODIES, "sitecustomize.py": NO_NETWORK})
 
     def ran(self) -> list[str]:
         """Return the bodies that ran, and forget it."""
@@ -117,35 +131,36 @@ class Scenario:
         return sorted(lines) if self._parallel else lines
 
     def _noted(self, name: str) -> list[str]:
-        path = self._beside.root / name
+        path = self._aside.root / name
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return lines
 
     def run(self, *command: str, env: Mapping[str, str] | None = None) -> Result:
         """Run a command in the project, with ``bodies`` at hand."""
-        path = os.pathsep.join([str(self.project.root), str(self._beside.root)])
-        return self.project.run(*command, env={**STRANGER, "PYTHONPATH": path, **(env or {})})
+        path = os.pathsep.join([str(self.project.root), str(self._aside.root)])
+        return self.project.run(*command, env={**self._env, "PYTHONPATH": path, **(env or {})})
 
     def record(self, *says: str, code: int = 1) -> Result:
-        """Run the agent against the provider: it fails, saying this, and asks for no more than was scripted."""
-        with provider(self._script) as server:
+        """Run the agent against the provider: it fails, saying this, and asks no more than was scripted."""
+        with provider(self._script) as server, self._services() as others:
             addresses = {"OPENAI_BASE_URL": f"{server.url}/v1", "ANTHROPIC_BASE_URL": server.url}
             keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
-            result = self.run(*self._start, env={**addresses, **keys, "PROVIDER_URL": server.url})
-            self.requests, unscripted = server.asked, server.unscripted
+            env = {**addresses, **keys, "PROVIDER_URL": server.url, **others}
+            result = self.run(*self._start, env=env)
+            self.requests, self.refused, unscripted = server.asked, server.refused, server.unscripted
         assert result.code == code, result
         assert unscripted == [], result
-        assert self.requests, result
+        assert self.requests or not self._script, result
         _says(result, says)
-        self.saw = self.seen()
+        self.executed, self.saw = self.ran(), self.seen()
         return result
 
     def offline(self, *command: str, env: Mapping[str, str] | None = None) -> Result:
         """Run a command with no provider, no key, no network and tools that raise: none is even tried."""
         result = self.run(*command, env={**OFFLINE, **(env or {})})
-        assert self.ran() == [], result
-        assert self._noted("refused.txt") == [], result
+        executed = self.ran() + self._noted("refused.txt")
+        assert not executed, f"{executed} in\n{result}"
         return result
 
     def make(self, *options: str) -> dict[str, Any]:
@@ -157,6 +172,23 @@ class Scenario:
         self.seen()
         assert not [name for name, content in self.project.files().items() if KEY.encode() in content]
         return self.made
+
+    def recorded(self, kind: str) -> Counter[str]:
+        """Return how often each call of a kind stands in the recording, by name."""
+        events = map(json.loads, self.project.read(f"tests/recordings/{self.name}.jsonl").splitlines())
+        calls = [event["call"] for event in events if event["event"] == "start" and event["kind"] == kind]
+        return Counter(call.rpartition("/")[2].partition("#")[0] for call in calls)
+
+    def is_recorded_once(self) -> None:
+        """Check that what was stacked left one record for each tool that ran and for each request.
+
+        Of a request that the provider refused, there is none where the SDK has tried it again.
+        """
+        tools, ran = self.recorded("tool"), Counter(self.executed)
+        assert {name: tools[name] for name in ran} == ran
+        models = self.recorded("model").total()
+        if self.requests:
+            assert len(self.requests) - self.refused <= models <= len(self.requests), self.recorded("model")
 
     def pytest(self, *options: str, env: Mapping[str, str] | None = None) -> Result:
         """Run the tests of the project, offline."""
@@ -188,12 +220,14 @@ class Scenario:
         self.project.replace("my_agent.py", old, new)
         self.seen()
 
-    def refuses_the_bug(self) -> None:
+    def refuses_the_bug(self, *says: str) -> None:
         """Check that an update accepts nothing while the agent fails as it did."""
         before = self.project.files()
         result = self.pytest("--snapshot-update")
         assert result.code == 1, result
+        _says(result, ("StillFailing", *says))
         assert self.project.files() == before
+        assert self.seen() == self.saw, result
 
     def is_accepted(self, *says: str) -> None:
         """Accept what the test shows now; it is green afterwards."""
@@ -202,18 +236,22 @@ class Scenario:
         _says(result, says)
         self.is_green()
 
-    def walk(self, bug: str, fix: str, *, error: str, shows: Sequence[str] = ()) -> None:
-        """Go all the way: the failure, its test, the fix and what it changes, accepted, and the bug again."""
+    def replays(self, error: str) -> None:
+        """Go the first part of the way: the agent fails, becomes a test, and fails there as it did."""
         self.record(error)
-        assert self.ran()
+        assert self.executed
         assert self.make()["reason"] == error
+        self.is_recorded_once()
         self.is_still_failing(error)
-        self.refuses_the_bug()
+
+    def walk(self, bug: str, fix: str, *, error: str, shows: Sequence[str] = ()) -> None:
+        """Go all the way: what the fix changes is shown and accepted; the bug put back is refused."""
+        self.replays(error)
         self.change(bug, fix)
         self.is_red("the recorded failure is gone", *shows)
         self.is_accepted("accepted")
         self.change(fix, bug)
-        self.is_still_failing(error)
+        self.refuses_the_bug(error)
 
 
 def _says(result: Result, texts: Sequence[str]) -> None:

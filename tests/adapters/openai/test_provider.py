@@ -99,8 +99,7 @@ def test_the_sdk_tries_again_after_a_limit_a_fault_and_a_connection_that_was_cut
 def test_what_goes_wrong_is_the_sdks_own_exception(reply: Any, error: type[Exception]) -> None:
     """Errors of every kind arrive as the real ones do."""
     with serving([reply]) as (client, _), pytest.raises(error):
-        asked = client.chat.completions.create(**ASKED, stream=reply.fails_after is not None)
-        list(asked)
+        list(client.chat.completions.create(**ASKED, stream=reply.fails_after is not None))
 
 
 def test_a_stream_that_is_cut_ends_in_an_exception_after_its_first_pieces() -> None:
