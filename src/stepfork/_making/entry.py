@@ -28,9 +28,9 @@ class Reach:
 
     module: str
     imported: str
-    """The name that is imported from the module."""
+    """The name that is imported from the module; empty where that is imported itself."""
     expression: str
-    """What stands in the call: ``handle``, ``agent.handle``, ``Agent().handle``."""
+    """What stands in the call: ``handle``, ``agent.handle``, ``stepfork.program("my_agent.py")``."""
     source_root: Path | None = None
     """The folder that must be on ``sys.path``, where nothing but this search puts it there."""
     missing: tuple[str, ...] = ()
@@ -58,6 +58,8 @@ def find_entry(run: Run, root: Path, given: str | None) -> Reach:
             ways_on=[f"name the function that opens it: stepfork make-test {run.id} --entry MODULE:CALLABLE"],
             run=run.id,
         )
+    if not run.entry.qualname:
+        return _program(run.entry, root, run)
     if "<" in run.entry.qualname:
         raise EntryNotFound(
             f"{run.entry.qualname} is defined inside a function, where a test cannot reach it",
@@ -68,6 +70,39 @@ def find_entry(run: Run, root: Path, given: str | None) -> Reach:
             entry=f"{run.entry.module}:{run.entry.qualname}",
         )
     return _probe(run.entry, root, run)
+
+
+def _program(entry: Entry, root: Path, run: Run) -> Reach:
+    """Return how a test runs a whole program; what is not imported is not tried before the proof."""
+    if entry.module == _MAIN and not (entry.file and (root / entry.file).exists()):
+        there = f"there is no {entry.file} in {root}" if entry.file else "it is an installed command"
+        raise EntryNotFound(
+            f"a test cannot run the program {run.name}",
+            detail=[("why", there)],
+            ways_on=[
+                "of a server or a worker, record what it does: stepfork run --per-step -- COMMAND",
+                "or run it as a module: stepfork run -- python -m MODULE",
+            ],
+            entry=entry.file,
+        )
+    if entry.module == _MAIN:
+        return Reach("stepfork", "", f"stepfork.program({_quoted(entry.file)})")
+    folder = _folder_of(entry, root)
+    return Reach("stepfork", "", f"stepfork.program(module={_quoted(entry.module)})", source_root=folder)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _folder_of(entry: Entry, root: Path) -> Path | None:
+    """Return the folder that must be on ``sys.path`` for a module, where its file says so."""
+    parts = Path(entry.file).with_suffix("").parts
+    parts = parts[:-1] if parts[-1:] == (_MAIN,) else parts
+    names = tuple(entry.module.split("."))
+    if not parts or parts[-len(names) :] != names:
+        return None
+    return root.joinpath(*parts[: -len(names)])
 
 
 def _is_dotted(name: str) -> bool:

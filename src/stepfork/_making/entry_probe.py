@@ -23,7 +23,7 @@ from stepfork._spec import spec_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepfork._calls import Shape
+    from stepfork._calls import Shape, Usage
     from stepfork._context import Answer, Frame, Session
     from stepfork._spec import Spec
 
@@ -73,6 +73,9 @@ class _Refusal:
 
     def item(self, value: object) -> None:
         """An import has no chunks."""
+
+    def used(self, usage: Usage) -> None:
+        """An import asks no model."""
 
     def returned(self, value: object, shape: Shape) -> None:
         """An import is not recorded."""

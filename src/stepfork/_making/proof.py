@@ -42,8 +42,11 @@ class Seen:
 
     @property
     def lacks_import(self) -> bool:
-        """Whether pytest did not find a module."""
-        return not self.verdicts and "ModuleNotFoundError" in self.output
+        """Whether a module was not found: by the test's own imports, or by the program that it runs."""
+        if not self.verdicts:
+            return "ModuleNotFoundError" in self.output
+        failures = [verdict.get("failure") for verdict in self.verdicts if verdict.get("finding") != "shown"]
+        return any(failure and failure[1] == "builtins:ModuleNotFoundError" for failure in failures)
 
 
 def run_pytest(test_file: Path, name: str, root: Path, *, times: int, environment: Mapping[str, str]) -> Seen:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stepfork._calls import Run
     from stepfork._making.entry import Reach
 
+_OURS = "import stepfork"
 _LONGEST_NAME = 50
 _LONGEST_TEXT = 90
 _LINE = 88
@@ -75,8 +76,9 @@ def _in_docstring(char: str) -> str:
 
 def new_file(run: Run, name: str, reach: Reach, *, xfail: bool) -> str:
     """Return the whole file of a test."""
-    imports = ["import pytest", "import stepfork", ""] if xfail else []
-    imports += _import(reach.module, reach.imported)
+    own = _import(reach.module, reach.imported)
+    imports = ["import pytest", *([] if own == [_OURS] else [_OURS]), ""] if xfail else []
+    imports += own
     function = _function(name, reach.expression, reach, xfail=xfail)
     return "\n".join([*_docstring(describe(run)), "", *imports, "", "", *function, ""])
 
@@ -112,10 +114,8 @@ def added_to(data: bytes, run: Run, name: str, reach: Reach, *, xfail: bool, pat
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
     local = _free_for_import(tree, reach)
-    wanted = [
-        *(["import pytest", "import stepfork"] if xfail else []),
-        *_import(reach.module, reach.imported, local),
-    ]
+    wanted = [*(["import pytest", _OURS] if xfail else []), *_import(reach.module, reach.imported, local)]
+    wanted = list(dict.fromkeys(wanted))
     missing = [] if all(line in lines for line in wanted) else [line for line in wanted if line not in lines]
     lines = _with_imports(lines, tree, missing)
     expression = f"{local}{reach.expression.removeprefix(reach.imported)}"
@@ -125,6 +125,8 @@ def added_to(data: bytes, run: Run, name: str, reach: Reach, *, xfail: bool, pat
 
 def _free_for_import(tree: ast.Module, reach: Reach) -> str:
     """Return the name under which the file can import the agent without losing one of its own."""
+    if not reach.imported:
+        return ""
     bound: dict[str, str] = {}
     for node in tree.body:
         match node:
@@ -169,6 +171,8 @@ def _docstring(lines: list[str], indent: str = "") -> list[str]:
 
 
 def _import(module: str, imported: str, local: str | None = None) -> list[str]:
+    if not imported:
+        return [f"import {module}"]
     what = imported if local in (None, imported) else f"{imported} as {local}"
     line = f"from {module} import {what}"
     return [line] if len(line) <= _LINE else [f"from {module} import (", f"    {what},", ")"]

@@ -49,6 +49,16 @@ def check_wishes(run: Run, wishes: Wishes) -> None:
             ways_on=["look at the warning that the agent's process printed, and record the run again"],
             run=run.id,
         )
+    if run.unseen:
+        names = ", ".join(run.unseen)
+        raise FailingRun(
+            f"stepfork did not see all tools of the run {run.id} at work: the test would run {names} again",
+            ways_on=[
+                "decorate the function that does the work with @stepfork.tool, and record the run again",
+                'or name it in [tool.stepfork]: tools = ["module:function"]',
+            ],
+            run=run.id,
+        )
     if wishes.xfail and run.failure is None and not wishes.criterion:
         raise FailingRun(
             f"the run {run.id} did not fail: there is no failure to expect",

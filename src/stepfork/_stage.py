@@ -1,0 +1,113 @@
+"""A process lent to a program: what it changes of it is put back, and what it left for its end is done."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from stepfork._as_main import MAIN
+from stepfork._frames import is_users
+from stepfork.errors import ReplayStopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def put_back_after(module: str) -> Iterator[None]:
+    """Undo what a program changes of the interpreter that others use after it.
+
+    ``module``, where it is loaded, is not while the block runs: run as ``__main__`` it is another one.
+    """
+    loaded = {name: sys.modules[name] for name in (MAIN, module) if name in sys.modules}
+    argv, path, hook, folder = sys.argv, sys.path[:], sys.excepthook, Path.cwd()
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    sys.modules.pop(module, None)
+    try:
+        yield
+    finally:
+        sys.modules.update(loaded)
+        sys.argv, sys.path[:], sys.excepthook = argv, path, hook
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+        for number, handler in handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def ended_as_a_process() -> Iterator[None]:
+    """When the block ends, wait for the threads that it started, then call what it registered for the exit.
+
+    A daemon thread is not waited for, nor a pool of threads; where the replay stopped nothing is.
+    """
+    before = set(threading.enumerate())
+    callbacks = _AtExit()
+    with callbacks.taken():
+        try:
+            yield
+        except ReplayStopped:
+            callbacks.forget()
+            raise
+        finally:
+            if callbacks.is_wanted:
+                _join_others(before)
+                callbacks.call()
+
+
+def _join_others(before: set[threading.Thread]) -> None:
+    for thread in threading.enumerate():
+        if thread not in before and not thread.daemon and not _is_of_pool(thread):
+            thread.join()
+
+
+def _is_of_pool(thread: threading.Thread) -> bool:
+    """Whether it waits for more work until the interpreter ends."""
+    return getattr(getattr(thread, "_target", None), "__module__", "") == "concurrent.futures.thread"
+
+
+@final
+class _AtExit:
+    """What the user's code registers while the block runs; that of libraries goes to the interpreter."""
+
+    def __init__(self) -> None:
+        self.is_wanted = True
+        self._callbacks: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = []
+        self._register = atexit.register
+        self._unregister = atexit.unregister
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        atexit.register, atexit.unregister = self.register, self.unregister
+        try:
+            yield
+        finally:
+            atexit.register, atexit.unregister = self._register, self._unregister
+
+    def register(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        if not is_users(sys._getframe(1).f_code.co_filename):
+            return self._register(function, *args, **kwargs)
+        self._callbacks.append((function, args, kwargs))
+        return function
+
+    def unregister(self, function: Callable[..., Any], /) -> None:
+        self._callbacks = [each for each in self._callbacks if each[0] != function]
+        self._unregister(function)
+
+    def forget(self) -> None:
+        self.is_wanted = False
+
+    def call(self) -> None:
+        while self._callbacks:
+            function, args, kwargs = self._callbacks.pop()
+            try:
+                function(*args, **kwargs)
+            except Exception:
+                traceback.print_exc()
