@@ -2,16 +2,18 @@
 #   make demo     the whole road, from a crash to a guarded fix, on an example
 #   make test     the quick tests; ARGS="-k name" for some of them
 #   make check    everything that must hold before a change goes in
+#   make test-adapters    the libraries that adapters hook into; TARGETS="openai mcp" for some of them
 
 PYTHON ?= python3
 ARGS ?=
+TARGETS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: demo test slow coverage bench lint format types changelog check clean
+.PHONY: demo test slow test-adapters coverage bench lint format types changelog check clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.package
@@ -22,6 +24,10 @@ test: .venv/.test
 
 slow: .venv/.test
 	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+# Each library in an environment of its own; they are set up the first time, which takes some minutes.
+test-adapters:
+	@$(PYTHON) tests/adapters/everywhere.py $(TARGETS) $(ARGS)
 
 # All tests, so that the figure means something; pytest's closing line is shown again below the table.
 coverage: .venv/.test
@@ -54,7 +60,7 @@ changelog: .venv/.lint
 check: test lint types changelog coverage
 
 clean:
-	@rm -rf .venv .venv-bench .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf .venv .venv-bench .venv-adapters .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps: each is newer than pyproject.toml once its part is installed.
@@ -75,6 +81,13 @@ clean:
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip --quiet --disable-pip-version-check install --upgrade pip
 	@.venv-bench/bin/python -m pip --quiet --disable-pip-version-check install --editable . --group bench
+	@touch $@
+
+.venv-adapters/%/.ready: pyproject.toml
+	@echo "setting up .venv-adapters/$*"
+	@$(PYTHON) -m venv .venv-adapters/$*
+	@.venv-adapters/$*/bin/python -m pip --quiet --disable-pip-version-check install --upgrade pip
+	@.venv-adapters/$*/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[pytest]' --group adapters-$*
 	@touch $@
 
 .venv/.lint: .venv/.package

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pydantic
 import pytest
 from hypothesis import given
 
@@ -11,7 +12,7 @@ from documents import document_of, model, raised, returned, roots, step, tool
 from properties import thoroughly
 from stepfork._alias import Facts
 from stepfork._calls import Call, Failure, Outcome, Run
-from stepfork._codec import canonical
+from stepfork._codec import canonical, encode
 from stepfork._verdict.document import LARGE_BYTES, _large_by_digest, document, label_of, walk
 from stepfork._verdict.repeats import expanded, shortened
 from stepfork.tolerance import Rules, approx
@@ -48,6 +49,30 @@ def test_a_tagged_value_keeps_its_tag_first() -> None:
     """Sorting must not make another value of what the codec wrote."""
     plain = {"$object": "shop:Order", "state": {"b": 1, "a": 2}}
     assert list(only(step("handle#1", order=plain))["input"]["order"]) == ["$object", "state"]
+
+
+class Message(pydantic.BaseModel):
+    """Has fields that nobody gives most of the time."""
+
+    content: str
+    kind: str = "ai"
+    name: str | None = None
+    calls: list[str] = []
+    notes: dict[str, str] = {}
+    score: int = 0
+
+
+def test_fields_that_nobody_gave_and_that_hold_nothing_are_not_shown() -> None:
+    """A given nothing is shown, and so is a default that is something: those are behaviour."""
+
+    def shown(message: Message) -> Any:
+        return only(step("handle#1", outcome=returned(encode([message]).plain)))["output"]
+
+    plain = {"content": "hi", "kind": "ai", "score": 0}
+    assert shown(Message(content="hi")) == [{"$object": f"{__name__}:Message", "state": plain}]
+    given = Message(content="hi", name=None, calls=[])
+    assert shown(given)[0]["state"] == {**plain, "name": None, "calls": []}
+    assert shown(Message(content="hi", notes={"a": "b"}))[0]["state"] == {**plain, "notes": {"a": "b"}}
 
 
 @pytest.mark.parametrize(

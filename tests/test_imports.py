@@ -37,6 +37,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         "_context",
+        "_deferred",
         "_ending",
         "_invoke",
         "_open_run",
@@ -50,12 +51,12 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "_threads",
         "_watch",
     ),
-    "decorators": ("_decorators",),
+    "decorators": ("_decorators", "_program", "_stage"),
     "adapters": ("adapters*",),
     "replay": ("_replay*",),
     "verdict": ("_verdict*",),
     "making tests": ("_making*",),
-    "surface": ("__init__", "pytest_plugin", "_pytest*", "testing"),
+    "surface": ("__init__", "_launch", "pytest_plugin", "_pytest*", "testing"),
     "command line": ("__main__", "cli*"),
 }
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stepfork._archive import export
     from stepfork._codec import register_type
     from stepfork._decorators import model, step, tool
+    from stepfork._program import program
     from stepfork._replay.block import replaying
     from stepfork._replay.conduct import areplay, replay
     from stepfork._run import fail, run
@@ -31,6 +32,7 @@ __all__ = [
     "fail",
     "instrument",
     "model",
+    "program",
     "register_type",
     "replay",
     "replaying",
@@ -47,6 +49,7 @@ _HOME = {
     "fail": "_run",
     "instrument": "adapters._switch",
     "model": "_decorators",
+    "program": "_program",
     "register_type": "_codec",
     "areplay": "_replay.conduct",
     "replay": "_replay.conduct",

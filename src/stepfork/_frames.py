@@ -6,6 +6,10 @@ import os
 import sysconfig
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 """Where stepfork's own code is."""
@@ -22,3 +26,15 @@ def _libraries() -> tuple[str, ...]:
 def is_users(filename: str) -> bool:
     """Whether code of this file belongs to the project that is running, and to no library."""
     return not filename.startswith(("<", PACKAGE, *_libraries()))
+
+
+class StandIn:
+    """What code holds, as the last of its constants, that stands in the place of a function's own."""
+
+    __slots__ = ()
+
+
+def is_stand_in(code: CodeType) -> bool:
+    """Whether it stands in the place of the user's code, whose file and line it names."""
+    constants = code.co_consts
+    return bool(constants) and isinstance(constants[-1], StandIn)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
+import sysconfig
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from stepfork._calls import Entry
+from stepfork._frames import is_users
 from stepfork._paths import marked_root
 
 _INSIDE = ("__wrapped__", "func", "__func__")
@@ -84,6 +88,72 @@ def entry_of(function: Any) -> Entry | None:
     if module == "__mp_main__":  # what a process that was spawned calls the main module of its parent
         module = "__main__"
     return Entry(module, qualname, _relative_to_root(source) if source else "")
+
+
+def entry_of_program(module: str, file: str | None) -> Entry:
+    """Return where a test finds a program again: an entry without a name in its module.
+
+    The command of an installed package has no file: it is none of a project.
+    """
+    if file is None or _is_installed(Path(file)):
+        return Entry(module, "")
+    return Entry(module, "", _relative_to_root(Path(file)))
+
+
+def _is_installed(file: Path) -> bool:
+    return file.absolute().parent in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts")))
+
+
+_bound: dict[int, tuple[str, str]] = {}
+"""By its id, the module and the name under which an object was found last."""
+
+
+def entry_of_bound(instance: object, method: str) -> Entry | None:
+    """Return where a test finds a method of an object that a module of the user holds under a name.
+
+    None where no module does. Nothing of the object is asked, and no code of the user runs.
+    """
+    module, name = _bound.get(id(instance), ("", ""))
+    if _held(module, name) is not instance:
+        module, name = _name_of_object(instance)
+        if not name:
+            return None
+        _bound[id(instance)] = (module, name)
+    file = _own_file(sys.modules[module])
+    return Entry(module, f"{name}.{method}", _relative_to_root(Path(file)) if file else "")
+
+
+def _held(module: str, name: str) -> object:
+    return vars(sys.modules[module]).get(name) if module in sys.modules else None
+
+
+def _name_of_object(instance: object) -> tuple[str, str]:
+    """Return the module that most likely made it, and its name there; empty where there is none.
+
+    That is the first one: what a module imports is loaded before it is. ``__main__`` stands before them all.
+    """
+    found = ("", "")
+    for module_name, module in list(sys.modules.items()):
+        file = _own_file(module)
+        if file is None or not is_users(file):
+            continue
+        name = next((name for name, value in list(vars(module).items()) if value is instance), "")
+        if name.isidentifier():
+            if module_name not in _MAINS:
+                return module_name, name
+            found = ("__main__", name)
+    return found
+
+
+_MAINS = ("__main__", "__mp_main__")
+
+
+def _own_file(module: object) -> str | None:
+    """Return the file of a module, of a real one only: others may run code when they are asked."""
+    if type(module) is not ModuleType:
+        return None
+    file = vars(module).get("__file__")
+    return file if isinstance(file, str) else None
 
 
 @functools.lru_cache(maxsize=1000)

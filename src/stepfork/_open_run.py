@@ -52,10 +52,12 @@ def open_run(
     file: Callable[[], str | None],
     entry: Callable[[], Entry | None] = lambda: None,
     path: Path | None = None,
+    run_id: str | None = None,
 ) -> RecordedFrame | None:
     """Return the frame of a new run's root; None where recording is off or cannot be set up.
 
-    ``file`` tells where its code stands; with ``path`` the run is recorded there in any case.
+    ``file`` tells where its code stands; with ``path`` the run is recorded there in any case. ``run_id`` is
+    one that others were told before.
     """
     if _context.child_of_replay:  # what it calls is refused: there is nothing to record
         return None
@@ -65,7 +67,7 @@ def open_run(
         settings = settings_of(root, is_fresh=False)
         if path is None and not recording_is_on(settings):
             return None
-        recorder = _open_recorder(spec.name, root, settings, entry, path)
+        recorder = _open_recorder(run_id or new_id(), spec.name, root, settings, entry, path)
         if recorder is None:
             return None
         recorder.start()
@@ -80,14 +82,19 @@ def open_run(
     return frame
 
 
-def _new_id() -> str:
+def new_id() -> str:
+    """Return an id that no other run has."""
     return os.urandom(5).hex()  # what secrets.token_hex() gives, without the modules that it needs
 
 
 def _open_recorder(
-    name: str, root: Path, settings: Settings, entry: Callable[[], Entry | None], path: Path | None
+    run_id: str,
+    name: str,
+    root: Path,
+    settings: Settings,
+    entry: Callable[[], Entry | None],
+    path: Path | None,
 ) -> Recorder | None:
-    run_id = _new_id()
     keeper = None
     if path is None:
         keeper = keeper_of(runs_dir(root, settings))

@@ -10,7 +10,6 @@ import atexit
 import functools
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,111 +17,39 @@ import wrapt
 
 from stepfork import _context
 from stepfork._context import Frame, _frame, running
+from stepfork._deferred import Deferred
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stepfork._calls import Shape
+    from stepfork._record import RecordedFrame
     from stepfork._spec import Spec
 
 
-class Job:
-    """What runs here for a run in another process, as a frame and its session in one.
+class Job(Deferred):
+    """What runs here for a run in another process.
 
     A step that is called in it opens a run, as ever. For a tool outside of any step it opens one itself.
     """
 
-    is_replay = False
-    answer = None
-    is_ended = False
-
     def __init__(self, parent_run: str, name: str) -> None:
+        super().__init__()
         self.parent_run = parent_run
         self.name = name
-        self.is_open = True
-        self._root: Frame | None = None
-        self._is_tried = False
-        self._lock = threading.RLock()
-
-    @property
-    def session(self) -> Job:
-        """It is its own."""
-        return self
-
-    @property
-    def base(self) -> Job:
-        """It is its own."""
-        return self
 
     @property
     def id(self) -> str:
         """The run that other processes, started from here, belong to."""
-        root: Any = self.root
+        root = self.root
         return self.parent_run if root is None else str(root.session.id)
 
-    @property
-    def root(self) -> Frame | None:
-        """The root of the run that it opened; None where there is none."""
-        root = self._root
-        return root if root is not None and root.session.is_open else None
-
-    def enter(
-        self, spec: Spec, _parent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Frame | None:
-        """Open a run for the first tool that is called, and enter it."""
-        with self._lock:
-            if not self._is_tried:
-                self._is_tried = True
-                self._root = self._open(spec)
-        root = self.root
-        return None if root is None else root.session.enter(spec, root, args, kwargs)
-
-    def _open(self, spec: Spec) -> Frame | None:
+    def _open(self, spec: Spec) -> RecordedFrame | None:
         from stepfork._home import file_of
         from stepfork._open_run import open_run
         from stepfork._spec import undecorated
 
         root = undecorated("step", self.name, spec.function)
-        with running(self):
-            return open_run(root, dict, file=lambda: file_of(spec.function))
-
-    def fail(self, reason: str, _frame: Any) -> None:
-        """Mark the run that it opened."""
-        root = self.root
-        if root is not None:
-            root.session.fail(reason, root)
-
-    def end(self, error: BaseException | None = None) -> None:
-        """End the run that it opened."""
-        root, self.is_open = self.root, False
-        if root is None:
-            return
-        if error is None:
-            root.returned(None, "value")
-        else:
-            root.raised(error, "value")
-
-    def forget(self) -> None:
-        """In a forked child: that one has a job of its own."""
-        self.is_open = False
-
-    def give_up(self, fault: Exception) -> None:
-        """It records nothing itself."""
-
-    def streaming(self, shape: Shape) -> None:
-        """It is no call."""
-
-    def item(self, value: object) -> None:
-        """It is no call."""
-
-    def returned(self, value: object, shape: Shape) -> None:
-        """It is no call."""
-
-    def raised(self, error: BaseException, shape: Shape) -> None:
-        """It is no call."""
-
-    def closed_early(self, shape: Shape) -> None:
-        """It is no call."""
+        return open_run(root, dict, file=lambda: file_of(spec.function))
 
 
 def run_job(parent_run: str, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -169,12 +169,20 @@ def _hooked() -> None:
 
 
 @functools.lru_cache(maxsize=10_000)
-def hooked(kind: Kind, name: str, *, file: str | None = None, entry: Entry | None = None) -> HookedSpec:
+def hooked(
+    kind: Kind,
+    name: str,
+    *,
+    file: str | None = None,
+    entry: Entry | None = None,
+    tolerance: tuple[tuple[str, Any], ...] = (),
+) -> HookedSpec:
     """Return the spec of a call that an adapter found; the same for all calls of one name.
 
     ``file`` and ``entry``: of a step that may open a run, where its code stands and a test finds it.
+    ``tolerance``: paths with their rules.
     """
-    options = Options(name=name, mutates=())
+    options = Options(name=name, mutates=(), tolerance=dict(tolerance))
     return HookedSpec(kind, _hooked, options, address_part(name), file=file, entry=entry)
 
 
@@ -201,12 +209,13 @@ def make_spec(kind: Kind, function: Any, options: Options) -> Spec:
             f"@stepfork.{kind} decorates functions, and this is a {type(function).__name__}"
         )
     plain = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function
-    spec = Spec(kind, plain, options, address_part(options.name or _name_of(plain)))
+    spec = Spec(kind, plain, options, address_part(options.name or name_of(plain)))
     _check_parameters(spec)
     return spec
 
 
-def _name_of(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """Return the name under which the calls of a function are recorded where no other is given."""
     while isinstance(function, functools.partial):
         function = function.func
     qualname = getattr(function, "__qualname__", None) or type(function).__name__

@@ -28,12 +28,12 @@ def warn_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
 def _level_of_the_caller() -> int:
     """Return how far up the stack of ``warn_once`` the first line stands that the user has written."""
     try:
-        from stepfork._frames import is_users
+        from stepfork._frames import is_stand_in, is_users
     except Exception:  # without a free descriptor nothing can be loaded
         return 3
 
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and (not is_users(frame.f_code.co_filename) or is_stand_in(frame.f_code)):
         frame, level = frame.f_back, level + 1
     return level

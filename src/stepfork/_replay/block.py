@@ -57,7 +57,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         return [call.address for call in self._session.unused]
 
     def __enter__(self) -> replaying:
-        self._stack.enter_context(switched_on(self._session.recording.run.adapters))
+        self._stack.enter_context(switched_on(self._session.recording.run.adapters, self._session.recording.run.tools))
         self._stack.callback(self._session.close)
         self._stack.enter_context(watching_processes(self._session))
         self._stack.enter_context(opened(self._session))

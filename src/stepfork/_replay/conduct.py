@@ -117,7 +117,7 @@ class Conductor:
 
     def play(self) -> Replayed:
         """Run a root in this thread; an async one in an event loop of its own."""
-        with switched_on(self.recording.run.adapters):
+        with switched_on(self.recording.run.adapters, self.recording.run.tools):
             return self._play()
 
     def _play(self) -> Replayed:
@@ -136,7 +136,7 @@ class Conductor:
 
     async def aplay(self) -> Replayed:
         """Run an async root in the event loop that is running."""
-        with switched_on(self.recording.run.adapters):
+        with switched_on(self.recording.run.adapters, self.recording.run.tools):
             with self._on_stage():
                 await self._awaited(self._call)
             return self._result()
@@ -184,6 +184,8 @@ class Conductor:
 
     async def _let_others_finish(self) -> None:
         """Let tasks that run beside the root reach their own end, so that it is always the same."""
+        if self.session.arrivals is not None:
+            self.session.arrivals.hurry()
         quiet, seen = 0, self.session.calls_made
         while quiet < _QUIET_TURNS and len(asyncio.all_tasks()) > 1:
             await asyncio.sleep(0)

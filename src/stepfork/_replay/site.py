@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepfork._frames import is_users
+from stepfork._frames import is_stand_in, is_users
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -19,7 +19,7 @@ def call_site() -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         shown = _shown(frame.f_code.co_filename)
-        if shown is not None:
+        if shown is not None and not is_stand_in(frame.f_code):
             return f"{shown}:{frame.f_lineno}"
         frame = frame.f_back
     return None

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from stepfork._frames import PACKAGE
+from stepfork._frames import is_stand_in, is_users
 from stepfork._replay.explain import explain_frontier
 from stepfork._text import printable, shown, shown_apart, shown_arguments, shown_file, shown_path
 from stepfork._verdict.document import ENDINGS, FLAGS, Node, kind_of
@@ -81,10 +81,9 @@ def _where(assessment: Assessment) -> str:
 
 def _users_line(error: BaseException | None) -> str:
     """Return where the agent's code raised: a line of this project if one is on the way."""
-    lines = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in _entries(error)]
-    named = [
-        (shown_file(Path(name)), number) for name, number in lines if not name.startswith((PACKAGE, "<"))
-    ]
+    entries = [entry for entry in _entries(error) if not is_stand_in(entry.tb_frame.f_code)]
+    lines = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in entries]
+    named = [(shown_file(Path(name)), number) for name, number in lines if is_users(name)]
     inside = [(name, number) for name, number in named if not Path(name).is_absolute()] or named
     return f"{inside[-1][0]}:{inside[-1][1]}" if inside else ""
 

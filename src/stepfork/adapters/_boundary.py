@@ -53,7 +53,11 @@ def wrapper_for(boundary: Boundary, raw: Any) -> Wrapper:
 
 
 def frame_of(
-    kind: Kind, describe: Callable[[], Described | None], made_in: Frame | None = None
+    kind: Kind,
+    describe: Callable[[], Described | None],
+    made_in: Frame | None = None,
+    *,
+    tolerance: tuple[tuple[str, Any], ...] = (),
 ) -> Frame | None:
     """Return the frame of a call that an adapter found; None where it is to run as if it had not been.
 
@@ -71,7 +75,7 @@ def frame_of(
     if described is None:
         return None
     name, arguments = described
-    return begin(hooked(kind, name), (), arguments, made_in)
+    return begin(hooked(kind, name, tolerance=tolerance), (), arguments, made_in)
 
 
 def tell(frame: Frame, result: Any, recorded: Callable[[Any], Any] | None) -> Any:

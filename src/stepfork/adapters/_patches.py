@@ -44,8 +44,8 @@ class Patches:
     def family(self, base: type, names: Iterable[str], wrapper_of: Callable[[Any], Wrapper]) -> None:
         """Wrap methods in every class below ``base`` that defines them, those of later classes too.
 
-        Most methods of a base class are abstract, and wrapping them there would find no call.
-        ``wrapper_of`` is given the function that is to be wrapped.
+        Most methods of a base class are abstract, and wrapping them there would find no call; libraries ask
+        ``cls.method is Base.method`` too. ``wrapper_of`` is given the function that is to be wrapped.
         """
         wanted = tuple(names)
 
@@ -56,7 +56,7 @@ class Patches:
                     continue
                 self.put(kind, name, self._around(raw, wrapper_of(raw)))
 
-        for kind in _with_subclasses(base):
+        for kind in _below(base):
             adopt(kind)
         self._watch_for_subclasses(base, adopt)
 
@@ -120,12 +120,11 @@ def _restore(owner: Any, name: str, ours: Any, before: Any) -> None:
         setattr(owner, name, before)
 
 
-def _with_subclasses(base: type) -> Iterator[type]:
+def _below(base: type) -> Iterator[type]:
     seen, waiting = {base}, [base]
     while waiting:
-        kind = waiting.pop()
-        yield kind
-        subclasses: list[type] = type.__subclasses__(kind)
+        subclasses: list[type] = type.__subclasses__(waiting.pop())
         below = [each for each in subclasses if each not in seen]
         seen.update(below)
         waiting.extend(below)
+        yield from below

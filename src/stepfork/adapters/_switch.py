@@ -6,10 +6,12 @@ import importlib
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepfork._context import adapters_on
 from stepfork._near import did_you_mean, near_names
+from stepfork._setting_kinds import TOOLS, as_tools
+from stepfork._settings import settings
 from stepfork._warn import warn_once
 from stepfork.adapters._adapter import Adapter
 from stepfork.errors import AdapterFailed, OptionError
@@ -24,8 +26,24 @@ GROUP = "stepfork.adapters"
 """The entry points that name the adapters of others."""
 
 BUILT_IN = (
-    Adapter("openai", {"openai._base_client": "stepfork.adapters._openai:hook"}),
-    Adapter("anthropic", {"anthropic._base_client": "stepfork.adapters._anthropic:hook"}),
+    Adapter(
+        "openai",
+        {
+            "openai._base_client": "stepfork.adapters._openai:hook",
+            "openai._client": "stepfork.adapters._openai:hook_clients",
+            "openai.lib.azure": "stepfork.adapters._openai:hook_azure",
+            "httpx._client": "stepfork.adapters._httpx:hook_carrier",
+            "httpx2._client": "stepfork.adapters._httpx:hook_carrier",
+        },
+    ),
+    Adapter(
+        "anthropic",
+        {
+            "anthropic._base_client": "stepfork.adapters._anthropic:hook",
+            "httpx._client": "stepfork.adapters._httpx:hook_carrier",
+            "httpx2._client": "stepfork.adapters._httpx:hook_carrier",
+        },
+    ),
     Adapter(
         "httpx",
         {
@@ -37,7 +55,8 @@ BUILT_IN = (
         "langchain",
         {
             "langchain_core.tools.base": "stepfork.adapters._langchain:hook_tools",
-            "langchain_core.language_models.chat_models": "stepfork.adapters._langchain:hook_chat_models",
+            "langchain_core.language_models.chat_models": "stepfork.adapters._langchain_models:hook_chat",
+            "langchain_core.language_models.llms": "stepfork.adapters._langchain_models:hook_text",
         },
     ),
     Adapter("langgraph", {"langgraph.pregel.main": "stepfork.adapters._langgraph:hook"}),
@@ -45,7 +64,12 @@ BUILT_IN = (
         "mcp",
         {
             "mcp.client.session": "stepfork.adapters._mcp:hook",
-            "mcp.shared.session": "stepfork.adapters._mcp:hook_shared",
+            "mcp.client.stdio": "stepfork.adapters._mcp_transports:hook_stdio",
+            "mcp.client.sse": "stepfork.adapters._mcp_transports:hook_sse",
+            "mcp.client.streamable_http": "stepfork.adapters._mcp_transports:hook_http",
+            "mcp.client.websocket": "stepfork.adapters._mcp_transports:hook_websocket",
+            "mcp.client.client": "stepfork.adapters._mcp_in_process:hook_client",
+            "mcp.server.lowlevel.server": "stepfork.adapters._mcp_in_process:hook_server",
         },
     ),
 )
@@ -60,21 +84,49 @@ _watched: set[str] = set()
 _others: dict[str, Adapter] = {}
 
 
-def instrument(*names: str) -> None:
+def instrument(*names: str, tools: Iterable[str | Callable[..., Any]] = ()) -> None:
     """Record the libraries that this process uses, as they are: no edit to the agent.
 
     Names one or more adapters (``"openai"``, ``"langgraph"``); by default all that there are, those of
-    installed packages too. It may be called before or after the libraries are imported, and again. Raises
-    OptionError for a name that no adapter has.
+    installed packages too. It may be called before or after the libraries are imported, and again.
+    ``tools``, besides those of the setting, are functions that do the work of tools whose names they do not
+    have, a dispatcher for example: themselves, or ``"module:function"``, where the function may be a pattern.
+    Raises OptionError for a name that no adapter has, and for what names no function.
     """
     wanted = [_named(name) for name in names] if names else _all()
+    entries = _checked(tools)
     for adapter in wanted:
         _switch_on(adapter)
+    named = [*_tools_of_the_project(), *entries]
+    if named:
+        from stepfork.adapters._plain_tools_named import name_tools
+
+        name_tools(named)
+
+
+def _tools_of_the_project() -> tuple[Any, ...]:
+    try:
+        return settings().tools
+    except OptionError as error:  # told where a run begins, too; it is not to keep the agent from starting
+        warn_once(f"stepfork cannot read its settings: {error}")
+        return ()
+
+
+def _checked(tools: Iterable[str | Callable[..., Any]]) -> list[str | Callable[..., Any]]:
+    try:
+        return list(as_tools(tools))
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            "stepfork.instrument(tools=...) does not fit",
+            detail=[("expected", TOOLS.label), ("because", str(error))],
+        ) from error
 
 
 @contextmanager
-def switched_on(names: Iterable[str]) -> Iterator[None]:
+def switched_on(names: Iterable[str], tools: Iterable[str] = ()) -> Iterator[None]:
     """Have these adapters on while a replay goes on; those that were on before stay on after it.
+
+    ``tools`` are the functions that were tools from the start of the recorded run.
 
     Raises AdapterFailed for one that is not there, or whose library it cannot hook: its calls would run live.
     """
@@ -83,6 +135,10 @@ def switched_on(names: Iterable[str]) -> Iterator[None]:
     try:
         for adapter in ours:
             _switch_on(adapter, needed=True)
+        if tools:
+            from stepfork.adapters._plain_tools_named import name_tools
+
+            name_tools(tools)
         yield
     finally:
         for adapter in reversed(ours):
@@ -122,6 +178,9 @@ def _switch_off(adapter: Adapter) -> None:
         _needed.discard(adapter.name)
         for patches in reversed(_patches.pop(adapter.name, {}).values()):
             patches.undo()
+        plain_tools = sys.modules.get("stepfork.adapters._plain_tools")
+        if plain_tools is not None and not adapters_on:
+            plain_tools.turn_back()
 
 
 def _watch(module: str) -> None:

@@ -52,6 +52,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
+    Command("run", "stepfork.cli._run", "run a program and record it, without an edit to it"),
     Command("runs", "stepfork.cli._runs", "list the runs that were kept, newest first"),
     Command("show", "stepfork.cli._show", "show the calls of a run, or one of them in full"),
     Command("fail", "stepfork.cli._fail", "mark a run as failed that did not raise"),
