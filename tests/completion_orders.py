@@ -1,7 +1,7 @@
 """Replays in which calls come back in another order each time, for all that the scheduler can do.
 
-Nothing of the agent and nothing of the order of arrivals is changed: answers take some turns of the event loop;
-threads and the jobs of pools begin late, call late, and go on late.
+Nothing of the agent and nothing of the order of arrivals is changed: answers take some turns of the event
+loop; threads and the jobs of pools begin late, call late, and go on late.
 """
 
 from __future__ import annotations

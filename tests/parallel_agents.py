@@ -1,8 +1,8 @@
 """Agents whose tools really run in parallel and that go by what comes first.
 
 Each puts what it learns into its next prompt in the order in which it arrives. Their runs are kept in
-``tests/recordings/parallel``, made by ``python tests/parallel_agents.py`` with real latencies that differ from
-call to call.
+``tests/recordings/parallel``, made by ``python tests/parallel_agents.py`` with real latencies that differ
+from call to call.
 """
 
 from __future__ import annotations

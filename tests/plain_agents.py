@@ -446,6 +446,15 @@ def execute(name, args):
     dispatch.__globals__["work"] = work
     return dispatch(name, args)
 """,
+    "a module for each": """
+import plain_tool_lookup as lookup
+import plain_tool_refund as refund
+
+def execute(name, args):
+    module = globals()[name]
+    module.work = work
+    return module.run(**args)
+""",
     "coroutines": """
 async def lookup(order_id):
     await asyncio.sleep(0)
@@ -560,6 +569,21 @@ def dispatch(name, args):
 """
 
 
+MODULES = {
+    "plain_shop_tools": SHOP_TOOLS,
+    **{
+        f"plain_tool_{name}": f"""
+def other():
+    return 1
+
+def run(order_id):
+    return work(f"{name} {{order_id}}")
+"""
+        for name in ("lookup", "refund")
+    },
+}
+
+
 def declare(*names: str) -> list[dict[str, Any]]:
     """Return tools as a request to OpenAI declares them."""
     return [{"type": "function", "function": {"name": name, "parameters": {}}} for name in names]
@@ -595,10 +619,11 @@ def load(folder: Path, source: str, *, may_run: bool) -> ModuleType:
     """Import an agent from a file of its own, anew."""
     text = textwrap.dedent(HEAD) + LOOP + textwrap.dedent(source)
     text += "" if "def main(" in source else RUN_PLAIN
-    for name, content in (("plain_shop_agent", text), ("plain_shop_tools", SHOP_TOOLS)):
+    sources = {**MODULES, "plain_shop_agent": text}
+    for name, content in sources.items():
         (folder / f"{name}.py").write_text(content, encoding="utf-8")
         sys.modules.pop(name, None)
-    for name in ("plain_shop_tools", "plain_shop_agent"):
+    for name in sources:
         spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None

@@ -16,8 +16,12 @@ from road import STRANGER
 from stepfork._settings import settings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+ELSEWHERE = {"langgraph.md"}
+"""They need the libraries that they are about: ``tests/adapters`` runs them."""
 DOCUMENTS = [
-    path for path in [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))] if path.exists()
+    path
+    for path in [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+    if path.exists() and path.name not in ELSEWHERE
 ]
 
 # Who reads of async tests has a plug-in that runs them.

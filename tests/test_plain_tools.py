@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stepfork
-from plain_agents import STYLES, declare, load
+from plain_agents import MODULES, STYLES, declare, load
 from project import Project
 from stepfork._calls import Run
 from stepfork._context import tools_on
@@ -29,7 +29,7 @@ from stepfork.errors import FailingRun, OptionError
 def _as_they_were() -> Iterator[None]:
     yield
     _plain_tools.turn_back()
-    for name in ("plain_shop_agent", "plain_shop_tools"):
+    for name in ("plain_shop_agent", *MODULES):
         sys.modules.pop(name, None)
 
 
@@ -237,6 +237,69 @@ def test_a_tool_that_ran_unseen_is_told_once_and_noted_in_the_run(tmp_path: Path
         check_wishes(before, Wishes())
 
 
+MISFIT = """
+def lookup(order):
+    return work(f"lookup {order}")
+
+def refund(order_id):
+    return work(f"refund {order_id}")
+
+def execute(name, args):
+    try:
+        return globals()[name](**args)
+    except TypeError as error:
+        return str(error)
+"""
+
+
+def test_arguments_that_do_not_fit_are_refused_as_ever_and_hide_no_tool(tmp_path: Path) -> None:
+    """What a model gets wrong is the function's own error, in the replay too; it was not at work unseen."""
+    agent = load(tmp_path, MISFIT, may_run=True)
+    result, before = recorded(tmp_path / "run.jsonl", agent)
+    assert result[0] == "lookup() got an unexpected keyword argument 'order_id'"
+    assert (tools_of(before), before.unseen) == (["refund"], ())
+    agent = load(tmp_path, MISFIT, may_run=False)
+    assert stepfork.replay(tmp_path / "run.jsonl", agent.main).value == result
+
+
+PROGRAM = """
+import stepfork
+from stepfork.adapters import _plain_tools
+
+def lookup(order_id):
+    return order_id
+
+@stepfork.model
+def ask(body):
+    return None
+
+TOOLS = [{"function": {"name": name}} for name in ("lookup", "refund")]
+messages = []
+for turn, name in enumerate(("lookup", "refund", "")):
+    body = {"tools": TOOLS, "messages": list(messages)}
+    _plain_tools.look(body)
+    ask(body)
+    content = lookup(order_id="A") if name == "lookup" else "sent back"
+    messages += [
+        {"role": "assistant", "tool_calls": [{"id": f"{turn}", "function": {"name": name}}]},
+        {"role": "tool", "tool_call_id": f"{turn}", "content": content},
+    ]
+raise KeyError("amount")
+"""
+
+
+def test_no_test_is_made_of_a_program_with_a_tool_that_ran_unseen(project: Project) -> None:
+    """What a whole program does is looked at like a run of a step; its test would do the work again."""
+    project.write({"agent.py": PROGRAM})
+    result = project.stepfork("run", "--", "python", "agent.py")
+    assert "did not see the tool 'refund'" in result.err, result
+    made = project.stepfork("make-test")
+    assert made.code == 2, made
+    assert "would run refund again" in made.err
+    assert "module:function" in made.err
+    assert not (project.root / "tests").exists()
+
+
 DISPATCHER = INLINE.replace("work", "WORK[0]") + "\nWORK = [work]\n"
 
 
@@ -361,7 +424,7 @@ DEEP = []
 for _ in range(2000):
     DEEP = [DEEP]
 MANY = list(range(100_000))
-TRAPS = [Trap(), Sealed(), {Trap(): 1}, Table(lookup=1), Odd, ROUND, DEEP, MANY]
+TRAPS = [Trap(), Sealed(), {Trap(): "lookup", "fn": print}, Table(lookup=1), Odd, ROUND, DEEP, MANY]
 
 @stepfork.step
 def main():

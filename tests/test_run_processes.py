@@ -103,6 +103,18 @@ PARALLEL = """
         print(process.exitcode)
 """
 
+UNMARKED = """
+    import multiprocessing
+    import sys
+
+    import work
+
+    if __name__ == "__main__":
+        work.charge(1)
+        with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+            print(pool.map(work.charge, [2, 3]))
+"""
+
 FILES = {
     **MINIMAL,
     "agent.py": AGENT,
@@ -146,6 +158,7 @@ def record(project: Project, *arguments: str, options: tuple[str, ...] = ()) -> 
     return project.stepfork("run", *options, "--", sys.executable, "agent.py", *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 @pytest.mark.parametrize("program", [("parallel.py",), ("-m", "pkg.parallel")], ids=" ".join)
 def test_multiprocessing_finds_the_program_again(
@@ -294,6 +307,19 @@ def test_a_process_that_the_program_starts_has_a_run_of_its_own(shop: Project, h
     parent, child = sorted(runs(shop), key=lambda run: run["parent"] is not None)
     assert (parent["name"], child["parent"]) == ("agent", parent["id"])
     assert tree(shop, child)[-1].endswith("/look_up#1 returned")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_a_process_of_multiprocessing_is_recorded_unmarked_too(shop: Project, method: str) -> None:
+    """What was switched on for code that knows nothing of stepfork is on in the processes that it starts."""
+    shop.write({"work.py": "def charge(amount):\n    return amount\n", "unmarked.py": UNMARKED})
+    tool = ("--tool", "work:charge")
+    shown = shop.stepfork("run", *tool, "--", sys.executable, "unmarked.py", method)
+    assert (shown.code, shown.out) == (0, "[2, 3]\n"), shown
+    parent, *children = sorted(runs(shop), key=lambda run: run["parent"] is not None)
+    assert tree(shop, parent) == ["unmarked#1 returned", "unmarked#1/charge#1 returned"]
+    assert {child["parent"] for child in children} == {parent["id"]}
+    assert sum(len(tree(shop, child)) - 1 for child in children) == 2
 
 
 def test_per_step_each_step_is_a_run(shop: Project) -> None:

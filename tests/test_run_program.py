@@ -107,6 +107,8 @@ ENDS = {
     "inspected": "import inspect\n\n\nclass C:\n    x = 1\n\n\nprint(inspect.getsource(C))\n",
     "path": "import beside, sys\nprint(beside.__file__, sys.path[0])\n",
 }
+QUICK = {"exit_text", "raises", "own_hook", "interrupted", "at_exit", "from_loop", "pickled"}
+"""The rest takes its time: each is two processes or three."""
 
 
 @pytest.fixture(scope="module")
@@ -130,24 +132,24 @@ def both(project: Project, *arguments: str, **options: str) -> tuple[Result, Res
     "arguments",
     [
         ("world.py",),
-        ("world.py", "-m", "--order", "17", "", "é"),
-        ("./world.py", "--"),
+        pytest.param(("world.py", "-m", "--order", "17", "", "é"), marks=pytest.mark.slow),
+        pytest.param(("./world.py", "--"), marks=pytest.mark.slow),
         ("pkg/../world.py",),
-        ("-m", "pkg", "a"),
+        pytest.param(("-m", "pkg", "a"), marks=pytest.mark.slow),
         ("-m", "pkg.cli", "a", "-h"),
-        ("-mpkg.cli",),
-        ("-m", "world"),
+        pytest.param(("-mpkg.cli",), marks=pytest.mark.slow),
+        pytest.param(("-m", "world"), marks=pytest.mark.slow),
         ("folder", "a"),
-        ("-X", "dev", "world.py"),
+        pytest.param(("-X", "dev", "world.py"), marks=pytest.mark.slow),
         ("-Xdev", "-W", "error", "world.py"),
         ("-uOm", "pkg.cli", "x"),
-        ("-B", "-Wdefault", "-I", "world.py"),
+        pytest.param(("-B", "-Wdefault", "-I", "world.py"), marks=pytest.mark.slow),
         ("-P", "world.py"),
-        ("-E", "world.py"),
-        ("--", "world.py", "x"),
+        pytest.param(("-E", "world.py"), marks=pytest.mark.slow),
+        pytest.param(("--", "world.py", "x"), marks=pytest.mark.slow),
         ("--check-hash-based-pycs", "never", "world.py"),
     ],
-    ids=" ".join,
+    ids=str,
 )
 def test_a_program_sees_the_world_that_it_sees_without(shop: Project, arguments: tuple[str, ...]) -> None:
     """Arguments, path, flags, environment, signals and the attributes of ``__main__`` are the same."""
@@ -155,7 +157,9 @@ def test_a_program_sees_the_world_that_it_sees_without(shop: Project, arguments:
     assert (run.code, run.out, run.err) == (bare.code, bare.out, bare.err)
 
 
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ENDS]
+)
 def test_a_program_ends_as_it_ends_without(shop: Project, name: str) -> None:
     """Exit code, output and traceback are the same: no frame of ours stands in it."""
     bare, run = both(shop, f"ends/{name}.py")

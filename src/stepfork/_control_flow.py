@@ -1,4 +1,4 @@
-"""Which exceptions ask to stop or to wait, and so are no failure."""
+"""Which exceptions ask to stop or to wait, and so are no failure, and which one a run ended with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ def is_control_flow(error: BaseException) -> bool:
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         return True
     return any(f"{kind.__module__}.{kind.__name__}" in _CONTROL_FLOW for kind in type(error).__mro__)
+
+
+def at_heart(error: BaseException) -> BaseException:
+    """Return the one exception that groups are wrapped around, as a task group wraps what leaves it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 _CONTROL_FLOW = frozenset(

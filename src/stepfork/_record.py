@@ -19,7 +19,7 @@ from stepfork import _context
 from stepfork._calls import Entry, Failure, Plain, child_address
 from stepfork._codec import encode, encode_exception, type_name
 from stepfork._codec.messages import contents_of, message_of
-from stepfork._control_flow import is_control_flow
+from stepfork._control_flow import at_heart, is_control_flow
 from stepfork._events import (
     FORMAT_VERSION,
     CallEnded,
@@ -36,7 +36,7 @@ from stepfork._events import (
 from stepfork._mutation.watch import Watch, changes_of, watch
 from stepfork._redact.ending import InterpreterEnds
 from stepfork._repeats import SHORT_LINE, Shortener
-from stepfork._usage import Tally, may_tell
+from stepfork._usage import Tally
 from stepfork._version import __version__
 from stepfork._warn import warn_once
 
@@ -231,8 +231,8 @@ class Recorder:
         """Write one chunk of a stream."""
         encoded = encode(value)
         frame.stream = frame.stream or self.redactor.stream()
-        line = self._write(ItemYielded(frame.address, frame.stream.item(encoded.plain), encoded.lossy))
-        if frame.tally is not None and may_tell(line):
+        self._write(ItemYielded(frame.address, frame.stream.item(encoded.plain), encoded.lossy))
+        if frame.tally is not None:
             frame.tally.look(encoded.plain)
 
     @_harmless
@@ -309,9 +309,10 @@ class Recorder:
     @_harmless
     def _close(self, frame: RecordedFrame, error: BaseException | None) -> None:
         expected = frame.spec.options.expected if frame.spec else ()
-        if error is not None and not is_control_flow(error) and not isinstance(error, expected):
+        cause = None if error is None else at_heart(error)
+        if cause is not None and not is_control_flow(cause) and not isinstance(cause, expected):
             self._failure = Failure(
-                "raised", self._origin(frame, error), type_name(type(error)), message_of(error)
+                "raised", self._origin(frame, cause), type_name(type(cause)), message_of(cause)
             )
         self._leave_streams()
         ended = redacted(RunEnded(self._now(), self._failure), self.redactor.redact)
@@ -367,19 +368,15 @@ class Recorder:
             seen = contents_of(error)["_stepfork_seen"] = (self.id, frame.address)
         return str(seen[1])
 
-    def _write(self, event: Event) -> bytes:
-        """Write an event, redacted where its bytes may hold a secret, large values beside the journal.
-
-        Returns the whole line.
-        """
+    def _write(self, event: Event) -> None:
+        """Write an event, redacted where its bytes may hold a secret, large values beside the journal."""
         line = self._redacted_line(event)
         if len(line) <= self._short_line:
             self._append(line)
-            return line
+            return
         with self._lock:  # what a line refers to is to stand before it
             self._append(self._shortener.shortened(line))
             self._shortener.keep()
-        return line
 
     def _redacted_line(self, event: Event) -> bytes:
         line = encode_line(event)

@@ -68,11 +68,11 @@ _UNDER: Final = ("usage", "usageMetadata", "usage_metadata", "token_usage")
 _ADDED_UP: Final = "usage_metadata", "input_tokens"
 """Each chunk of LangChain tells what came with it; those of all others tell what it is by then."""
 
-_KNOWN: Final = frozenset(_UNDER).union(*((*family.input, *family.output) for family in _FAMILIES))
+_FIRST: Final = frozenset().union(*((family.input[0], family.output[0]) for family in _FAMILIES))
+_KNOWN: Final = _FIRST.union(_UNDER)
 
 _MARKS: Final = ("_tokens", "putTokens", "TokenCount", "token_count", "eval_count")
 """Where none of them stands, no number of tokens is told."""
-_BYTE_MARKS: Final = tuple(mark.encode() for mark in _MARKS)
 
 _DEEPEST = 8
 _DEEPEST_TEXT = 1
@@ -92,11 +92,6 @@ def usage_of_wire(texts: Iterable[str]) -> Usage | None:
     ``texts`` are its pieces as they came, split anywhere.
     """
     return usage_of("".join(texts))
-
-
-def may_tell(line: bytes) -> bool:
-    """Whether a chunk that is recorded in this line is worth a look; most are not."""
-    return any(mark in line for mark in _BYTE_MARKS)
 
 
 class Tally:
@@ -129,10 +124,9 @@ class Tally:
 
     def look(self, plain: Plain, deep: int = 0) -> bool:
         """Look for it in an answer, or in the next chunk of one; returns whether it was there."""
-        kind = type(plain)
-        if kind is str:
+        if type(plain) is str:
             return deep <= _DEEPEST_TEXT and self._look_in_text(plain)
-        if deep > _DEEPEST or (kind is not dict and kind is not list):
+        if deep > _DEEPEST or type(plain) not in _CONTAINERS:
             return False
         parts = _parts(plain)
         if isinstance(parts, list):
@@ -140,11 +134,15 @@ class Tally:
             return not is_vector and self._look_in_each(parts, deep + 1)
         if self._note(parts):
             return True
-        inner = [part for part in parts.values() if type(part) in _LOOKED_INTO]
-        # What says it right away comes before what has answers of its own in it.
-        return any(self._note(_parts(part)) for part in inner) or any(
-            self.look(part, deep + 1) for part in inner
-        )
+        inner = [part for part in parts.values() if type(part) in _CONTAINERS]
+        for part in inner:  # what says it right away comes before what has answers of its own in it
+            if self._note(_parts(part)):
+                return True
+        for part in inner:
+            if self.look(part, deep + 1):
+                return True
+        body = parts.get("content")  # of a response, as httpx has it
+        return deep == 0 and type(body) is str and self._look_in_text(body)
 
     def _look_in_text(self, text: str) -> bool:
         if not any(mark in text for mark in _MARKS):
@@ -168,7 +166,7 @@ class Tally:
         return self._note_numbers(parts)
 
     def _note_numbers(self, parts: dict[str, Plain] | list[Plain], name: str | None = None) -> bool:
-        if not isinstance(parts, dict):
+        if not isinstance(parts, dict) or _FIRST.isdisjoint(parts):
             return False
         for family in _FAMILIES:
             first = family.input[0], family.output[0]
@@ -186,7 +184,8 @@ class Tally:
         self._numbers.update(numbers)
 
 
-_LOOKED_INTO: Final = frozenset({dict, list, str})
+_CONTAINERS: Final = frozenset({dict, list})
+_LOOKED_INTO: Final = _CONTAINERS | {str}
 
 
 def _parts(plain: Plain) -> dict[str, Plain] | list[Plain]:

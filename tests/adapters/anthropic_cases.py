@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +49,7 @@ def words(manager: Any) -> list[Any]:
 
 
 def raw(response: Any) -> list[Any]:
-    return [response.status_code, response.headers["content-type"], response.parse(), response.text]
+    return [response.status_code, response.headers["content-type"], response.parse()]
 
 
 def streamed_raw(manager: Any) -> list[Any]:
@@ -72,8 +73,9 @@ async def astream(client: anthropic.AsyncAnthropic) -> Any:
 
 
 async def araw(client: anthropic.AsyncAnthropic) -> Any:
-    response = await client.messages.with_raw_response.create(**CHAT)
-    return raw(response)
+    response: Any = await client.messages.with_raw_response.create(**CHAT)
+    parsed = response.parse()
+    return [response.status_code, await parsed if inspect.isawaitable(parsed) else parsed]
 
 
 async def aleft(client: anthropic.AsyncAnthropic) -> Any:

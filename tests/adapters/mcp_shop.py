@@ -24,6 +24,7 @@ _OLD_START = "server.settings.port = int((sys.argv + ['0', '0'])[2])\n        se
 
 SERVER = f"""
     import asyncio
+    import os
     import sys
     from contextlib import asynccontextmanager
 
@@ -33,7 +34,8 @@ SERVER = f"""
 
     @asynccontextmanager
     async def lifespan(_server):
-        ran("lifespan")
+        if "BODIES_RAISE" in os.environ:
+            ran("lifespan")
         yield {{}}
 
 

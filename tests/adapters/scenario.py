@@ -139,7 +139,8 @@ class Scenario:
     def run(self, *command: str, env: Mapping[str, str] | None = None) -> Result:
         """Run a command in the project, with ``bodies`` at hand."""
         path = os.pathsep.join([str(self.project.root), str(self._aside.root)])
-        return self.project.run(*command, env={**self._env, "PYTHONPATH": path, **(env or {})})
+        changed = {**self._env, "PYTHONPATH": path, **(env or {})}
+        return self.project.run(*command, env=changed, timeout=600)
 
     def record(self, *says: str, code: int = 1) -> Result:
         """Run the agent against the provider: it fails, saying this, and asks no more than was scripted."""

@@ -194,6 +194,7 @@ def _ask(entry: Entry, root: Path, run: Run, *, path: bool) -> dict[str, Any]:
         "qualname": entry.qualname,
         "main_file": str(root / script),
         "candidates": [name for name, _ in _modules_of_file(script, root)] if script else [],
+        "adapters": run.adapters,
     }
     try:
         done = subprocess.run(

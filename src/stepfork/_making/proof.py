@@ -42,9 +42,9 @@ class Seen:
 
     @property
     def lacks_import(self) -> bool:
-        """Whether a module was not found: by the test's own imports, or by the program that it runs."""
+        """Whether a module or an adapter was not found, by the test or by the program that it runs."""
         if not self.verdicts:
-            return "ModuleNotFoundError" in self.output
+            return "ModuleNotFoundError" in self.output or "errors.AdapterFailed" in self.output
         failures = [verdict.get("failure") for verdict in self.verdicts if verdict.get("finding") != "shown"]
         return any(failure and failure[1] == "builtins:ModuleNotFoundError" for failure in failures)
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from bisect import bisect, insort
+from bisect import insort
 from contextlib import suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from stepfork._replay.maker import loop_runs_here
-from stepfork._replay.serve import is_cancellation
+from stepfork._replay.overlaps import ended_together, overlapping
 from stepfork._replay.stillness import PAUSE, Stillness, resting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from stepfork._calls import Call
     from stepfork._replay.shelf import Slot
@@ -32,10 +31,6 @@ _PATIENCE = 0.25
 
 _PATIENCE_IN_ALL = 2.0
 """The same for one outcome, whatever moves meanwhile; a replay as a whole has twice this."""
-
-_TOGETHER = 0.001
-"""Seconds between the ends of calls that the same turn of an event loop may have brought; timers of asyncio
-are no finer."""
 
 _STUCK = 1.0
 """Seconds after which one whose event loop does not turn is not waited for."""
@@ -62,49 +57,6 @@ def arrivals_of(root: Call, events: Callable[[], int], happens: Callable[[], obj
     return Arrivals(calls, ended_together(root, calls), events, happens) if calls else None
 
 
-def overlapping(root: Call) -> list[Call]:
-    """Return the recorded calls that can be answered and were under way together with another such call."""
-    furthest: Call | None = None
-    found: dict[int, Call] = {}
-    for call in sorted(_outermost(root), key=lambda call: call.span):
-        if furthest is not None and call.span[0] < furthest.span[1]:
-            found[id(furthest)], found[id(call)] = furthest, call
-        if furthest is None or call.span[1] > furthest.span[1]:
-            furthest = call
-    return list(found.values())
-
-
-def ended_together(root: Call, calls: Iterable[Call]) -> Iterator[int]:
-    """Yield the ends that one turn of an event loop may have brought together with the end before them.
-
-    Between the two nothing was begun. Where several are done the agent may take up all of them at once.
-    """
-    starts = sorted(call.span[0] for call in root.walk())
-    ends = sorted(calls, key=lambda call: call.span[1])
-    for one, two in pairwise(ends):
-        is_near = two.at + two.seconds - one.at - one.seconds <= _TOGETHER
-        if is_near and bisect(starts, one.span[1]) == bisect(starts, two.span[1]):
-            yield two.span[1]
-
-
-def _outermost(root: Call) -> Iterator[Call]:
-    waiting = list(root.children)
-    while waiting:
-        call = waiting.pop()
-        if call.kind == "step":
-            waiting += call.children
-        elif _comes(call):
-            yield call
-
-
-def _comes(call: Call) -> bool:
-    """Whether the recording has an outcome to hand out; how often a polled tool was asked means nothing."""
-    outcome = call.outcome
-    if call.repeats or (outcome.status == "suspended" and is_cancellation(outcome.value)):
-        return False
-    return outcome.status in ("returned", "raised", "suspended", "closed_early")
-
-
 class Arrivals:
     """The outcomes of overlapping calls in their order, and who waits for one of them now."""
 
@@ -129,7 +81,7 @@ class Arrivals:
         """The moment that came last."""
         self._patience = 2 * _PATIENCE_IN_ALL
         self.is_over = False
-        self.turns = _TURNS
+        self.is_hurried = False
 
     def turn(self, slot: Slot, *, is_whole: bool) -> Turn | None:
         """Note that a recorded call is made; returns what it has to wait for, if it overlapped.
@@ -144,8 +96,8 @@ class Arrivals:
         return Turn(self, call, _moments(call) if is_whole else [call.span[1]])
 
     def hurry(self) -> None:
-        """The root has ended: something that runs on in circles is not waited for any more."""
-        self.turns = _LAST_TURNS
+        """The root has ended: what it left behind in its event loop is given a few more turns."""
+        self.is_hurried = True
 
     def close(self) -> None:
         """The replay is over: nobody waits any more."""
@@ -342,14 +294,15 @@ class _InLoop(Ticket):
             self.timer.cancel()
         self.looked = time.monotonic()
         is_busy = self._is_busy()
-        is_still = self.stillness.look(is_busy=is_busy)
-        if is_still and self.arrivals.may_come(
-            self, self.stillness, can_be_made=not self.stillness.is_alone or self._has_timers()
-        ):
+        # What the root left behind is given some turns and no time.
+        is_left = self.arrivals.is_hurried
+        is_still = not is_busy if is_left else self.stillness.look(is_busy=is_busy)
+        can_be_made = not is_left and (not self.stillness.is_alone or self._has_timers())
+        if is_still and self.arrivals.may_come(self, self.stillness, can_be_made=can_be_made):
             self._come()
         elif not self.is_passed and not self.arrivals.is_first(self):
             self.timer = self._loop.call_later(_SELDOM, self._look)
-        elif is_busy or self.stillness.is_alone and self.stillness.quiet == 0:
+        elif is_busy or is_left or (self.stillness.is_alone and self.stillness.quiet == 0):
             self.timer = self._loop.call_soon(self._look)
         else:
             self.timer = self._loop.call_later(PAUSE, self._look)
@@ -373,8 +326,8 @@ class _InLoop(Ticket):
         self._counted = events
         ready = getattr(self._loop, "_ready", None)
         if ready is None:
-            return self._turns < min(_BLIND_TURNS, self.arrivals.turns)
-        return bool(ready) and self._turns < self.arrivals.turns
+            return self._turns < (_LAST_TURNS if self.arrivals.is_hurried else _BLIND_TURNS)
+        return bool(ready) and self._turns < (_LAST_TURNS if self.arrivals.is_hurried else _TURNS)
 
     def _has_timers(self) -> bool:
         """Whether something in this loop sleeps."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork import _context
 from stepfork._calls import Call, Outcome, Run
 from stepfork._codec import decode
-from stepfork._control_flow import is_control_flow
+from stepfork._control_flow import at_heart, is_control_flow
 from stepfork._paths import project_root
 from stepfork._replay.extension import ExtensionWriter
 from stepfork._replay.leaving import end_child, let_go
@@ -255,12 +255,13 @@ class Conductor:
         """Return the failure; an exception that only came of the stop is none, and hides none."""
         error, failures = self.error, self.session.failures
         expected = self.spec.options.expected if self.spec else ()
-        if error is None or self.limit.is_over or is_control_flow(error) or isinstance(error, expected):
+        cause = error and at_heart(error)
+        if cause is None or self.limit.is_over or is_control_flow(cause) or isinstance(cause, expected):
             return failures.first
         if comes_of_stop(error):
             failures.stopped(error, root.address)
             return failures.first
-        return failures.raised(error, root.address)
+        return failures.raised(cause, root.address)
 
 
 def _as_it_is_now(function: Any) -> Any:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from stepfork._alias import Facts
     from stepfork._calls import Plain
-    from stepfork._redact import Redactor, Stream
     from stepfork._context import Turn
+    from stepfork._redact import Redactor, Stream
     from stepfork._replay.extension import ExtensionWriter
     from stepfork._replay.load import Recording
     from stepfork._replay.override import Overrides

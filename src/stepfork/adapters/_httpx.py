@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, busy
 from stepfork._warn import warn_once
-from stepfork.adapters._wire import Exchange, guarded, under_way, watch_stream
+from stepfork.adapters._wire import Exchange, guarded, is_inside, under_way, watch_stream
 from stepfork.adapters._wire_call import begun
 from stepfork.adapters._wire_names import asked_of_http
 from stepfork.adapters._wire_serve import Replies
@@ -58,13 +58,8 @@ def _carried(client: Any) -> Exchange | Replies | None:
     return exchange if exchange is not None and exchange.client is client and not exchange.is_carried else None
 
 
-def _is_inside(client: Any) -> bool:
-    exchange = under_way.get()
-    return exchange is not None and exchange.client is client
-
-
 def _send(wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    if not busy or _is_inside(instance):
+    if not busy or is_inside(instance):
         return _carry(wrapped, instance, args, kwargs)
     exchange = _begun(instance, args, kwargs, None, "stream")
     if exchange is None:
@@ -82,7 +77,7 @@ def _asend(
 async def _asend_in(
     made_in: Frame | None, wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    if not busy or _is_inside(instance):
+    if not busy or is_inside(instance):
         return await _acarry(wrapped, instance, args, kwargs)
     exchange = _begun(instance, args, kwargs, made_in, "astream")
     if exchange is None:

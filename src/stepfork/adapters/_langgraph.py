@@ -1,13 +1,14 @@
-"""LangGraph: an invocation of a graph, the outermost one, is a step.
+"""LangGraph: an invocation of a graph is a step, also of one that is a node of another.
 
-It opens a run where none is open. The graph's own code is executed again in a replay; subgraphs, and
-graphs that a tool asks, are parts of what is told already.
+It opens a run where none is open. The graph's own code is executed again in a replay. A graph that a tool
+asks is no step: it is served with the tool.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, current_frame, leave
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def hook(module: ModuleType, patches: Patches) -> None:
-    """Make steps of the outermost invocations, in ``langgraph.pregel.main``."""
+    """Make steps of the invocations of graphs, in ``langgraph.pregel.main``."""
     graph = module.Pregel
     patches.wrap(graph, "invoke", _invoke)
     patches.wrap(graph, "ainvoke", _ainvoke)
@@ -90,27 +91,33 @@ def _stream(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> A
 def _astream(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> Any:
     async def chunks() -> AsyncIterator[Any]:
         await aload(graph, _config_of(args, kwargs))
-        async for chunk in wrapped(*args, **kwargs):
-            yield chunk
+        async with aclosing(wrapped(*args, **kwargs)) as stream:
+            async for chunk in stream:
+                yield chunk
 
     return async_generated(lambda: (_begun(wrapped, graph, "astream", args, kwargs), chunks()))
 
 
 # -- the step
 
-_steps: dict[int, Spec] = {}
-"""The specs of graphs by their ids, held so that these stay their own."""
+_steps: dict[int, tuple[Spec, set[int]]] = {}
+"""By its id each spec of graphs, held so that it stays its own, and the ids of the graphs that it is of."""
 
 
 def _begun(wrapped: Any, graph: Any, method: str, args: tuple[Any, ...], kwargs: Given) -> Frame | None:
-    """Return the frame of an invocation; None for one inside of another, or of a tool."""
+    """Return the frame of an invocation; None for one of a tool, and where it is under way already."""
     outer: Any = current_frame(may_open_run=True)
     outer_spec = getattr(outer, "spec", None)
-    if outer_spec is not None and (outer_spec.kind != "step" or id(outer_spec) in _steps):
+    if outer_spec is not None and outer_spec.kind != "step":
+        return None
+    around = _steps.get(id(outer_spec))
+    if around is not None and id(graph) in around[1]:
         return None
     try:
         spec = _spec_of(graph, method)
         arguments = _named(wrapped, args, kwargs)
+        if around is not None:  # the rest is what the graph around it hands on
+            arguments = {"input": arguments["input"]}
     except Exception as fault:
         if outer is not None:
             outer.session.give_up(fault)
@@ -121,7 +128,7 @@ def _begun(wrapped: Any, graph: Any, method: str, args: tuple[Any, ...], kwargs:
 def _spec_of(graph: Any, method: str) -> Spec:
     entry = entry_of_bound(graph, method)
     spec = hooked("step", _name_of(graph, entry), file=_file_of(entry), entry=entry)
-    _steps[id(spec)] = spec
+    _steps.setdefault(id(spec), (spec, set()))[1].add(id(graph))
     return spec
 
 

@@ -6,6 +6,7 @@ was recorded. What the graph saves from then on it finds again there.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -256,5 +257,6 @@ async def _alook(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Mappin
 
 async def _alook_over(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     await aload(graph, args[0] if args else kwargs.get("config"))
-    async for each in wrapped(*args, **kwargs):
-        yield each
+    async with aclosing(wrapped(*args, **kwargs)) as states:
+        async for each in states:
+            yield each

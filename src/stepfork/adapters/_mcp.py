@@ -144,7 +144,7 @@ async def _executed(
         return result
     caller = _frame.get()
     try:
-        with connection.executing(frame):
+        with connection.executing(frame, method):
             result = await execute(None if told is None else _noting(told, frame, caller))
     except BaseException as error:
         frame.raised(error, "value")

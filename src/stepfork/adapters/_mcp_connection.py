@@ -30,6 +30,8 @@ class Connection:
     """What the server calls itself."""
     frames: dict[int, Frame] = field(default_factory=dict)
     """The calls under way that are executed, by the number of the request."""
+    tools: list[Frame] = field(default_factory=list)
+    """Those that are calls of tools: in them a server asks its client back."""
     unsent: list[Callable[[], Any]] = field(default_factory=list)
     """Sends what only the recording has answered so far, and a server must hear first."""
     is_reached: bool = True
@@ -52,20 +54,24 @@ class Connection:
     @property
     def newest(self) -> Frame | None:
         """The call that began last, of those that are executed now."""
-        return self.frames[max(self.frames)] if self.frames else None
+        frames = self.tools or list(self.frames.values())
+        return frames[-1] if frames else None
 
     @contextmanager
-    def executing(self, frame: Frame) -> Iterator[None]:
+    def executing(self, frame: Frame, method: str) -> Iterator[None]:
         """Have what is called meanwhile stand below this call."""
         self._begun += 1
         number = getattr(self.session, "_request_id", self._begun)
         self.frames[number] = frame
+        tools = [frame] if method == "tools/call" else []
+        self.tools += tools
         token = _frame.set(frame)
         try:
             yield
         finally:
             leave(token)
             self.frames.pop(number, None)
+            self.tools = [each for each in self.tools if each not in tools]
 
 
 _NAME = "_stepfork_mcp"

@@ -12,6 +12,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from stepfork._spec import spec_of
 from stepfork.adapters._plain_tools_functions import Target, is_callable, is_decorated, targets
 from stepfork.adapters._plain_tools_members import (
     Gone,
@@ -166,11 +167,14 @@ class _Search:
         """Look at what a value holds, and whether it is an entry that names a tool."""
         kind = type(value)
         if is_decorated(value):
+            spec = spec_of(value)
+            if spec is not None and type(spec.function) is types.FunctionType:
+                self._look_into_module_with(spec.function, depth)
             return
         if kind is types.FunctionType:
-            if is_users_function(value):
-                self._look_into_names(value.__globals__, depth)
-            self._note(self._wanted.get(value.__name__) or self._named_in(vars(value).items()), path, value)
+            self._look_into_module_with(value, depth)
+            name = self._wanted.get(text_of(value.__name__) or "")
+            self._note(name or self._named_in(vars(value).items()), path, value)
         elif issubclass(kind, types.ModuleType):
             if is_users_namespace(namespace_of(value)):
                 self._look_into_names(namespace_of(value), depth)
@@ -180,7 +184,7 @@ class _Search:
                 return
             self._look_into_module_of(value, depth)
             self._note(self._named_in((step[1], each) for step, each in members(value)), path, value)
-        elif not is_table(value) and kind not in _HELD_BY_PARTS:
+        elif not is_table(value) and kind is not types.MethodType:
             self._look_into_object(value, path, depth)
             return
         self._look_into_members(value, path, depth)
@@ -189,6 +193,10 @@ class _Search:
         if id(names) not in self._seen:
             self._seen[id(names)] = names
             self._look_into_members(names, Path(names, ()), depth)
+
+    def _look_into_module_with(self, function: types.FunctionType, depth: int) -> None:
+        if is_users_function(function):
+            self._look_into_names(function.__globals__, depth)
 
     def _look_into_module_of(self, cls: type, depth: int) -> None:
         module = sys.modules.get(text_of(own(cls).get("__module__")) or "")
@@ -241,15 +249,12 @@ class _Search:
         return self._wanted[names.pop()] if len(names) == 1 else None
 
 
-_HELD_BY_PARTS = (types.MethodType,)
-
-
 def _names_in(held: Iterable[tuple[object, Any]], depth: int) -> Iterator[str]:
     """Yield what may be the name of a tool: that of the entry itself, or of the schema in it."""
     for key, value in held:
         text = text_of(value)
         if text is not None:
-            if type(key) is int or key in _NAMES:
+            if type(key) is int or text_of(key) in _NAMES:
                 yield text
         elif depth < 2 and type(value) is dict:
             yield from _names_in(list(value.items())[:50], depth + 1)

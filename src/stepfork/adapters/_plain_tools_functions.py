@@ -11,15 +11,17 @@ from stepfork.adapters._plain_tools_members import (
     is_table,
     is_users_class,
     is_users_function,
+    is_users_namespace,
     member,
     members,
     mro,
+    namespace_of,
     own,
     text_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _CALLED = (
     "fn",
@@ -114,6 +116,8 @@ def targets(value: Any, depth: int = 0) -> list[Target]:
         return [Target(value)]
     if issubclass(kind, type):
         return list(_entry_methods(value))
+    if issubclass(kind, types.ModuleType):
+        return list(_entry_functions(namespace_of(value)))
     if is_table(value):
         return _of_members(value, depth)
     return _of_object(value, depth)
@@ -148,6 +152,14 @@ def _of_members(value: Any, depth: int) -> list[Target]:
     best = [each for key, each in called if key in _CALLED]
     chosen = best or [each for _, each in called]
     return [target for each in chosen for target in targets(each, depth + 1)]
+
+
+def _entry_functions(names: Mapping[str, Any]) -> Iterator[Target]:
+    """Yield those of a module that is a tool."""
+    for name in _ENTRIES if is_users_namespace(names) else ():
+        function = names.get(name)
+        if is_decorated(function) or type(function) is types.FunctionType:
+            yield Target(function)
 
 
 def _entry_methods(cls: type) -> Iterator[Target]:

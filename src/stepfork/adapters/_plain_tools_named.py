@@ -15,7 +15,14 @@ from stepfork._spec import name_of
 from stepfork._warn import warn_once
 from stepfork.adapters import _plain_tools_turn as turn
 from stepfork.adapters._plain_tools_functions import is_decorated, targets
-from stepfork.adapters._plain_tools_members import Gone, member, namespace_of, own, text_of
+from stepfork.adapters._plain_tools_members import (
+    Gone,
+    is_users_namespace,
+    member,
+    namespace_of,
+    own,
+    text_of,
+)
 from stepfork.errors import DecorationError
 
 if TYPE_CHECKING:
@@ -84,7 +91,13 @@ def _name_tool(text: str) -> None:
     entry = Entry.of(text)
     tools_on.add(text)
     waiting.add(entry)
-    apply_to([namespace_of(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__")])
+    apply_to(
+        [
+            namespace_of(module)
+            for name, module in list(sys.modules.items())
+            if name in ("__main__", entry.module) or name.endswith(f".{entry.module}")
+        ]
+    )
     if entry in waiting:
         wrapt.register_post_import_hook(_imported, entry.module)
 
@@ -102,7 +115,8 @@ def _is_of(entry: Entry, names: Mapping[str, Any]) -> bool:
         return False
     if module == "__main__" and type(file) is str:
         return entry.module in ("__main__", turn.main_module(names))
-    return module == entry.module or module.endswith(f".{entry.module}")
+    # What ran as a program may be imported from elsewhere; a library's module may be called so too.
+    return module == entry.module or (module.endswith(f".{entry.module}") and is_users_namespace(names))
 
 
 def _apply(entry: Entry, names: Mapping[str, Any]) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import adapters_on
@@ -14,6 +15,7 @@ from stepfork._setting_kinds import TOOLS, as_tools
 from stepfork._settings import settings
 from stepfork._warn import warn_once
 from stepfork.adapters._adapter import Adapter
+from stepfork.adapters._children import follow_into_children
 from stepfork.errors import AdapterFailed, OptionError
 
 if TYPE_CHECKING:
@@ -52,6 +54,18 @@ BUILT_IN = (
         },
     ),
     Adapter(
+        "litellm",
+        {
+            "litellm.llms.base_llm.base_utils": "stepfork.adapters._litellm:hook_infos",
+            "litellm.llms.base_llm.chat.transformation": "stepfork.adapters._litellm:hook_configs",
+            "openai._base_client": "stepfork.adapters._openai:hook",
+            "openai._client": "stepfork.adapters._openai:hook_clients",
+            "openai.lib.azure": "stepfork.adapters._openai:hook_azure",
+            "httpx._client": "stepfork.adapters._httpx:hook",
+            "httpx2._client": "stepfork.adapters._httpx:hook",
+        },
+    ),
+    Adapter(
         "langchain",
         {
             "langchain_core.tools.base": "stepfork.adapters._langchain:hook_tools",
@@ -77,8 +91,10 @@ BUILT_IN = (
 _lock = threading.RLock()
 _patches: dict[str, dict[str, Patches]] = {}
 """Of each adapter that is switched on, what it has wrapped so far, by module."""
-_needed: set[str] = set()
-"""The adapters that a replay has switched on."""
+_for_good: set[str] = set()
+"""The adapters that the program itself has switched on."""
+_needed: Counter[str] = Counter()
+"""How many replays that go on need an adapter that the program has not switched on."""
 _watched: set[str] = set()
 """The modules whose import is waited for."""
 _others: dict[str, Adapter] = {}
@@ -95,8 +111,10 @@ def instrument(*names: str, tools: Iterable[str | Callable[..., Any]] = ()) -> N
     """
     wanted = [_named(name) for name in names] if names else _all()
     entries = _checked(tools)
-    for adapter in wanted:
-        _switch_on(adapter)
+    with _lock:
+        for adapter in wanted:
+            _for_good.add(adapter.name)
+            _switch_on(adapter)
     named = [*_tools_of_the_project(), *entries]
     if named:
         from stepfork.adapters._plain_tools_named import name_tools
@@ -130,19 +148,46 @@ def switched_on(names: Iterable[str], tools: Iterable[str] = ()) -> Iterator[Non
 
     Raises AdapterFailed for one that is not there, or whose library it cannot hook: its calls would run live.
     """
-    with _lock:
-        ours = [_for_replay(name) for name in names if name not in adapters_on]
-    try:
-        for adapter in ours:
-            _switch_on(adapter, needed=True)
+    with ExitStack() as stack:
+        for name in names:
+            if name not in _for_good:
+                stack.enter_context(_needed_on(_for_replay(name)))
         if tools:
             from stepfork.adapters._plain_tools_named import name_tools
 
             name_tools(tools)
         yield
+
+
+@contextmanager
+def _needed_on(adapter: Adapter) -> Iterator[None]:
+    """Have it on as long as any of the replays that need it goes on."""
+    with _lock:
+        _needed[adapter.name] += 1
+    try:
+        _switch_on(adapter)
+        yield
     finally:
-        for adapter in reversed(ours):
-            _switch_off(adapter)
+        with _lock:
+            _needed[adapter.name] -= 1
+            if not _needed[adapter.name] and adapter.name not in _for_good:
+                _switch_off(adapter)
+
+
+@contextmanager
+def tried(adapter: Adapter) -> Iterator[None]:
+    """Have an adapter on while the block runs, known or not, as a test of its author's does."""
+    with _lock:
+        before = _others.get(adapter.name)
+        _others[adapter.name] = adapter
+    try:
+        with _needed_on(adapter):
+            yield
+    finally:
+        with _lock:
+            del _others[adapter.name]
+            if before is not None:
+                _others[adapter.name] = before
 
 
 def _for_replay(name: str) -> Adapter:
@@ -157,14 +202,13 @@ def _for_replay(name: str) -> Adapter:
         ) from None
 
 
-def _switch_on(adapter: Adapter, *, needed: bool = False) -> None:
+def _switch_on(adapter: Adapter) -> None:
     with _lock:
         if adapter.name in adapters_on:
             return
+        follow_into_children()
         adapters_on.add(adapter.name)
         _patches[adapter.name] = {}
-        if needed:
-            _needed.add(adapter.name)
         for module in adapter.hooks:
             if module not in _watched:
                 _watch(module)
@@ -175,7 +219,6 @@ def _switch_on(adapter: Adapter, *, needed: bool = False) -> None:
 def _switch_off(adapter: Adapter) -> None:
     with _lock:
         adapters_on.discard(adapter.name)
-        _needed.discard(adapter.name)
         for patches in reversed(_patches.pop(adapter.name, {}).values()):
             patches.undo()
         plain_tools = sys.modules.get("stepfork.adapters._plain_tools")
@@ -211,7 +254,7 @@ def _hook(adapter: Adapter, module: ModuleType) -> None:
     except Exception as fault:
         patches.undo()
         what = f"{type(fault).__name__}: {fault} (in {module.__name__})"
-        if adapter.name not in _needed:
+        if not _needed[adapter.name]:
             warn_once(f"stepfork cannot record {adapter.name} here: {what}")
             return
         raise AdapterFailed(

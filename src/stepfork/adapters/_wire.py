@@ -92,6 +92,12 @@ class Exchange:
             self.frame.raised(error, self.shape)
 
 
+def is_inside(client: Any) -> bool:
+    """Whether an exchange of this client is under way here: what is seen further in is the same once more."""
+    exchange = under_way.get()
+    return exchange is not None and exchange.client is client
+
+
 def leave_exchange(token: Any) -> None:
     """Undo ``under_way.set``; harmless where a dropped coroutine is closed in a foreign context."""
     with suppress(ValueError):
@@ -268,7 +274,12 @@ def _content_decoder(response: Any) -> Callable[[bytes], bytes]:
     if encoding in (None, "identity"):
         return bytes
     again = type(response)(response.status_code, headers={"content-encoding": encoding})
-    decode: Callable[[bytes], bytes] = again._get_content_decoder().decode
+    decoder = again._get_content_decoder()
+
+    def decode(data: bytes) -> bytes:
+        found = decoder.decode(data)
+        return found if isinstance(found, bytes) else b"".join(found)  # httpx2 decodes piece by piece
+
     return decode
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork._context import _frame, busy
 from stepfork._warn import warn_once
 from stepfork.adapters import _keys
-from stepfork.adapters._wire import under_way
+from stepfork.adapters._wire import is_inside, under_way
 from stepfork.adapters._wire_call import begun
 from stepfork.adapters._wire_names import asked_of_sdk
 from stepfork.adapters._wire_serve import Replies
@@ -95,6 +95,8 @@ def _begun(
     except Exception as fault:
         warn_once(f"stepfork cannot tell what this request is: {type(fault).__name__}: {fault}")
         return None
+    if is_inside(sender):
+        return None  # hooked twice: for the SDK itself, and for what is built on it
     return begun(asked, sender, made_in, shape, sdk)
 
 

@@ -112,8 +112,8 @@ def test_nodes_at_once(again: Replays) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_subgraph_is_no_step_of_its_own(again: Replays, is_async: bool) -> None:
-    """A graph that is a node of another one is a part of that, and so is one that a node asks."""
+def test_a_subgraph_is_a_step_below(again: Replays, is_async: bool) -> None:
+    """A graph that is a node of another one, or that a node asks, holds its own calls."""
     inner = weighing()
 
     def ask(state: Total) -> Any:
@@ -131,7 +131,16 @@ def test_a_subgraph_is_no_step_of_its_own(again: Replays, is_async: bool) -> Non
         return await outer.ainvoke(state)
 
     both = again(agent if is_async else lambda: outer.invoke(state)).is_the_same()
-    assert [label for label in labels(both.recorded) if "weigh#" not in label] == ["outer#1"]
+    inside = [f"outer#1/weighing#{number}" for number in (1, 2)]
+    assert sorted(labels(both.recorded)) == [
+        "outer#1",
+        inside[0],
+        *(f"{inside[0]}/weigh#{number}" for number in (1, 2)),
+        inside[1],
+        f"{inside[1]}/weigh#1",
+    ]
+    nested = [call for call in both.recorded.walk() if call.name == "weighing"]
+    assert [list(call.input) for call in nested] == [["input"], ["input"]]
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom", "tasks", ["updates", "values"]])

@@ -13,6 +13,8 @@ AGENT = """
     import json
 
     from langchain.agents import create_agent
+    from langchain.agents.middleware import wrap_tool_call
+    from langchain_core.messages import ToolMessage
     from langchain_core.tools import tool
     from langchain_openai import ChatOpenAI
 
@@ -41,19 +43,17 @@ AGENT = """
         raise LookupError(f"no customer {name} in {region}")
 
 
-    find_customer.handle_tool_error = True
-
-
-    def handled(request, handler):
+    @wrap_tool_call
+    async def excused(request, handler):
         try:
-            return handler(request)
+            return await handler(request)
         except LookupError as error:
             seen(error)
-            raise
+            return ToolMessage(f"error: {error}", tool_call_id=request.tool_call["id"])
 
 
     graph = create_agent(
-        ChatOpenAI(model="gpt-test"), [find_order, find_stock, find_customer], name="refunds"
+        ChatOpenAI(model="gpt-test"), [find_order, find_stock, find_customer], middleware=[excused]
     )
 
 
@@ -69,12 +69,59 @@ AGENT = """
 
 ASKED = [
     asks(("find_order", {"order_id": "A-17"}), ("find_stock", {"sku": "S"})),
+    asks(("find_order", {"order_id": "A-18"}), ("find_customer", {"name": "Ada"})),
     says('{"total": 120}'),
 ]
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_agent_with_tools_at_once(scenario: Start, way: Way) -> None:
-    """A sync and an async tool that are asked at once; the agent then trips over the model's answer."""
+    """Sync, async and raising tools at once; the agent then trips over the model's answer."""
     road = scenario(AGENT, ASKED, way=way, parallel=True)
     road.walk('["amount"]', '["total"]', error="KeyError: 'amount'")
+    road.is_recorded_once()
+
+
+ASKING = """
+    import json
+    import sys
+
+    from langchain.agents import create_agent
+    from langchain_anthropic import ChatAnthropic
+    from langchain_core.tools import tool
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import Command, interrupt
+
+    from bodies import ran, seen
+
+
+    @tool
+    def refund(order_id: str, amount: int) -> str:
+        '''Refund an order.'''
+        answer = interrupt(f"refund {amount} for {order_id}?")
+        ran("refund")
+        return f"refunded {answer['amount']}"
+
+
+    saver = InMemorySaver()
+    graph = create_agent(ChatAnthropic(model="claude-test"), [refund], checkpointer=saver, name="clerk")
+    thread = {"configurable": {"thread_id": "t-1"}}
+
+
+    def checked(state):
+        seen([message.content for message in state["messages"]])
+        if "__interrupt__" not in state and "refunded 100" not in state["messages"][-2].content:
+            raise ValueError(state["messages"][-2].content)
+
+
+    if __name__ == "__main__":
+        checked(graph.invoke({"messages": [("user", "Refund A-17, all of it.")]}, thread))
+        checked(graph.invoke(Command(resume={"amount": 10}), thread))
+"""
+
+
+def test_a_human_in_the_loop(scenario: Start) -> None:
+    """A tool that waits for a human is suspended and asked again, in one run of a program."""
+    replies = [asks(("refund", {"order_id": "A-17", "amount": 100})), says("Done.")]
+    road = scenario(ASKING, replies)
+    road.walk("refunded 100", "refunded 10", error="ValueError: refunded 10")

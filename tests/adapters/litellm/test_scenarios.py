@@ -8,8 +8,14 @@ from __future__ import annotations
 from adapters.conftest import Start
 from adapters.replies import asks, fails, says
 
-OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-"""Without it, importing litellm asks the network for prices."""
+OFFLINE = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "ANTHROPIC_API_KEY": "any",
+    "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+}
+"""Importing litellm asks the network for prices otherwise; it looks for a key before it asks anything; and it
+asks OpenAI itself for the usage of a stream, but no other address.
+"""
 
 LOOP = """
     import json

@@ -1,0 +1,50 @@
+"""Processes that multiprocessing starts: the adapters that are on here are on there too.
+
+A child that is not forked begins anew, and code that nobody marked would not load stepfork in it: its calls
+would be lost, and in a replay they would be made.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from stepfork._context import adapters_on, tools_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@functools.cache
+def follow_into_children() -> None:
+    """Wrap the place where such processes are started; done once, when the first adapter is switched on."""
+    wrapt.register_post_import_hook(_wrap, "multiprocessing.process")
+
+
+def _wrap(module: Any) -> None:
+    wrapt.wrap_function_wrapper(module, "BaseProcess.start", _start)
+
+
+def _start(
+    wrapped: Callable[..., Any], process: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    if not adapters_on:
+        return wrapped(*args, **kwargs)
+    run, own = process.run, vars(process).get("run")
+    process.run = functools.partial(run_with_adapters, sorted(adapters_on), sorted(tools_on), run)
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        del process.run
+        if own is not None:
+            process.run = own
+
+
+def run_with_adapters(names: list[str], tools: list[str], run: Callable[[], Any]) -> Any:
+    """Do the work of a child, with the adapters of its parent."""
+    from stepfork.adapters._switch import instrument
+
+    instrument(*names, tools=tools)
+    return run()

@@ -1,0 +1,153 @@
+"""What is stacked is recorded once: LangChain over the SDKs, and its tools over MCP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+import stepfork
+from adapters.langgraph.again import Bodies, labels
+from adapters.provider import provider
+from adapters.replies import asks, says
+from stepfork._recording import read_run
+from stepfork.adapters._switch import switched_on
+
+pytestmark = pytest.mark.scenario
+
+
+@pytest.fixture(autouse=True)
+def everything() -> Iterator[None]:
+    """Have all adapters on, as ``stepfork.instrument()`` has."""
+    with switched_on(("openai", "anthropic", "httpx", "langchain", "langgraph", "mcp")):
+        yield
+
+
+REPLIES = [asks(("look", {"what": "x"})), says("one two")]
+
+
+def models(url: str) -> list[Any]:
+    """Return a model of LangChain on each SDK."""
+    return [
+        ChatOpenAI(model="m", base_url=f"{url}/v1", api_key="k"),
+        ChatOpenAI(model="m", base_url=f"{url}/v1", api_key="k", use_responses_api=True),
+        ChatAnthropic(model="m", base_url=url, api_key="k"),
+    ]
+
+
+NAMES = ["openai.chat.completions", "openai.responses", "anthropic.messages"]
+
+
+@pytest.mark.parametrize("number", range(3), ids=NAMES)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
+def test_a_model_over_an_sdk(tmp_path: Path, bodies: Bodies, number: int, way: str) -> None:
+    """Each request to the provider is one model call, and in a replay there is none."""
+    from langchain_core.tools import tool
+
+    @tool
+    def look(what: str) -> str:
+        """Look."""
+        bodies.ran("look")
+        return f"saw {what}"
+
+    def agent(url: str) -> Any:
+        graph = create_agent(models(url)[number], [look], name="stacked")
+        state: Any = {"messages": [HumanMessage("go")]}
+
+        async def told() -> Any:
+            if way == "ainvoke":
+                return (await graph.ainvoke(state))["messages"]
+            return [part async for part, _ in graph.astream(state, stream_mode="messages")]
+
+        if way == "invoke":
+            return graph.invoke(state)["messages"]
+        if way == "stream":
+            return [part for part, _ in graph.stream(state, stream_mode="messages")]
+        return asyncio.run(told())
+
+    path = tmp_path / "run.jsonl"
+    with provider(REPLIES) as server, stepfork.run("agent", path=path):
+        url = server.url
+        result = agent(url)
+    name = NAMES[number] + (".stream" if "stream" in way else "")
+    expected = ["stacked#1", *(f"stacked#1/{each}" for each in (f"{name}#1", "look#1", f"{name}#2"))]
+    assert labels(read_run(path)) == expected
+    assert len(server.asked) == 2
+    bodies.forbidden = True
+    replayed = stepfork.replay(path, lambda: agent(url))
+    assert not replayed.frontiers
+    assert not replayed.unused_calls
+    assert [_said(message) for message in replayed.result] == [_said(message) for message in result]
+
+
+def _said(message: Any) -> Any:
+    return type(message).__name__, message.content, getattr(message, "tool_calls", None)
+
+
+def test_embeddings_over_an_sdk(tmp_path: Path) -> None:
+    """A request for embeddings is a model call of the SDK."""
+    path = tmp_path / "run.jsonl"
+
+    def agent(url: str) -> Any:
+        asked = OpenAIEmbeddings(
+            model="m", base_url=f"{url}/v1", api_key="k", check_embedding_ctx_length=False
+        )
+        return asked.embed_query("owls")
+
+    with provider([says("x")]) as server, stepfork.run("agent", path=path):
+        result = agent(server.url)
+    replayed = stepfork.replay(path, lambda: agent(server.url))
+    assert labels(read_run(path)) == ["openai.embeddings#1"]
+    assert replayed.result == result
+
+
+SERVER = '''
+import sys
+from pathlib import Path
+
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("shop")
+
+
+@server.tool()
+def price(sku: str) -> dict:
+    """Tell a price."""
+    with Path(sys.argv[1]).open("a") as file:
+        file.write(sku)
+    return {"sku": sku, "price": 5}
+
+
+server.run()
+'''
+
+
+def test_a_tool_over_mcp(tmp_path: Path) -> None:
+    """A tool of a server is one call; in a replay no server is started."""
+    script, noted, path = tmp_path / "server.py", tmp_path / "noted.txt", tmp_path / "run.jsonl"
+    script.write_text(SERVER, encoding="utf-8")
+    started = {"command": sys.executable, "args": [str(script), str(noted)], "transport": "stdio"}
+
+    async def agent() -> Any:
+        (price,) = await MultiServerMCPClient({"shop": started}).get_tools()  # type: ignore[dict-item]
+        return await price.ainvoke({"sku": "S-1"})
+
+    with stepfork.run("agent", path=path):
+        result = asyncio.run(agent())
+    calls = [call for call in read_run(path).walk() if call.kind == "tool"]
+    assert sum(call.name.endswith("price") for call in calls) == 1
+    assert noted.read_text(encoding="utf-8") == "S-1"
+    script.unlink()
+    replayed = stepfork.replay(path, agent)
+    assert not replayed.frontiers
+    assert replayed.result == result
+    assert noted.read_text(encoding="utf-8") == "S-1"

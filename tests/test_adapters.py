@@ -1,0 +1,509 @@
+"""Adapters: switched on and off, lazily, and whatever is wrong in one of them is nobody's problem."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import stepfork
+from project import MINIMAL, Project
+from recorded import Recorded, record
+from stepfork._context import adapters_on
+from stepfork.adapters import Adapter, Boundary, Patches
+from stepfork.adapters._switch import instrument, switched_on, tried
+from stepfork.errors import AdapterFailed, OptionError
+
+# -- what is wrapped, and undone
+
+
+class Base(ABC):
+    """Of a library."""
+
+    made: list[str] = []
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Base.made.append(cls.__name__)
+
+    @abstractmethod
+    def ask(self, question: str) -> str:
+        """Only subclasses have one."""
+
+    @staticmethod
+    def size(text: str) -> int:
+        """One that needs no instance."""
+        return len(text)
+
+    @classmethod
+    def named(cls, name: str) -> str:
+        """One that needs the class."""
+        return f"{cls.__name__} {name}"
+
+
+class Loud(Base):
+    """There before the adapter."""
+
+    def ask(self, question: str) -> str:
+        return question.upper()
+
+
+class Louder(Loud):
+    """Calls what it inherits."""
+
+    def ask(self, question: str) -> str:
+        return super().ask(question) + "!"
+
+
+class Silent(Loud):
+    """Has no method of its own."""
+
+
+def described(_instance: Any, args: tuple[Any, ...], _kwargs: Any) -> tuple[str, dict[str, Any]]:
+    """Say what any call here is."""
+    return "ask", {"question": args[0]}
+
+
+TOOL = Boundary("tool", described)
+
+
+@pytest.fixture
+def patches() -> Iterator[Patches]:
+    """What is undone after the test at the latest."""
+    made = Patches()
+    yield made
+    made.undo()
+
+
+def state() -> list[dict[str, Any]]:
+    """Return the attributes of the classes here, to be compared by identity."""
+    return [dict(vars(kind)) for kind in (Base, Loud, Louder, Silent)]
+
+
+def same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    """Whether the very same objects stand there."""
+    return all(
+        old.keys() == new.keys() and all(old[key] is new[key] for key in old)
+        for old, new in zip(one, other, strict=True)
+    )
+
+
+def test_a_family_is_hooked_where_its_methods_are_defined(tmp_path: Path, patches: Patches) -> None:
+    """Subclasses that are there and that come later; not the abstract method, and no call twice."""
+    before = state()
+    patches.family_calls(Base, ["ask"], TOOL)
+    assert vars(Base)["ask"] is before[0]["ask"]
+    assert "ask" not in vars(Silent)
+
+    class Later(Loud):
+        def ask(self, question: str) -> str:
+            return "later " + super().ask(question)
+
+    def agent() -> None:
+        assert [kind().ask("a") for kind in (Loud, Louder, Silent, Later)] == ["A", "A!", "A", "later A"]
+
+    recorded = record(tmp_path / "run.jsonl", agent)
+    assert recorded.tree == ["ask#1", "ask#2", "ask#3", "ask#4"]
+    assert Base.made[-1] == "Later"
+    patches.undo()
+    assert same(before, state())
+    assert type(vars(Later)["ask"]).__name__ == "function"
+
+
+def test_methods_of_every_kind_stay_what_they_are(tmp_path: Path, patches: Patches) -> None:
+    """A staticmethod, a classmethod and a function of a module are called as ever."""
+    patches.call(Base, "size", TOOL)
+    patches.call(Base, "named", TOOL)
+    patches.call(sys.modules[__name__], "helper", TOOL)
+
+    def agent() -> None:
+        assert (Base.size("abc"), Loud.size("ab"), Loud.named("x"), helper("q")) == (3, 2, "Loud x", "q?")
+
+    assert record(tmp_path / "run.jsonl", agent).inputs("ask") == [
+        {"question": text} for text in ("abc", "ab", "x", "q")
+    ]
+
+
+def helper(question: str) -> str:
+    """A function of a module."""
+    return f"{question}?"
+
+
+def test_what_is_wrapped_is_undone_exactly(patches: Patches) -> None:
+    """The very same objects stand where they stood, also where a subclass had only inherited."""
+    before = state()
+    patches.call(Silent, "ask", TOOL)
+    patches.wrap(Loud, "ask", lambda wrapped, _instance, args, kwargs: wrapped(*args, **kwargs) + "?")
+    patches.wrap(Loud, "ask", lambda wrapped, _instance, args, kwargs: wrapped(*args, **kwargs) + "!")
+    assert Loud().ask("a") == "A?!"
+    patches.undo()
+    assert same(before, state())
+
+
+def test_what_somebody_has_wrapped_since_stays(patches: Patches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another's wrapper around ours is left where it is, and ours does nothing any more."""
+    patches.wrap(Loud, "ask", lambda _wrapped, _instance, _args, _kwargs: "ours")
+    ours = vars(Loud)["ask"]
+    monkeypatch.setattr(Loud, "ask", lambda self, question: "theirs: " + ours.__get__(self, Loud)(question))
+    assert Loud().ask("a") == "theirs: ours"
+    patches.undo()
+    assert Loud().ask("a") == "theirs: A"
+
+
+def test_a_function_that_is_not_there_is_an_error_of_the_adapter(patches: Patches) -> None:
+    """Another version of a library may have it elsewhere."""
+    with pytest.raises(AttributeError, match="absent"):
+        patches.call(Loud, "absent", TOOL)
+
+
+# -- what a call is
+
+
+class Fetcher:
+    """Has a function of each kind."""
+
+    def plain(self, key: str) -> str:
+        return found(key)
+
+    async def later(self, key: str) -> str:
+        await asyncio.sleep(0)
+        return found(key)
+
+    def chunks(self, key: str) -> Iterator[str]:
+        yield "first"
+        yield found(key)
+
+    async def later_chunks(self, key: str) -> Any:
+        yield "first"
+        yield found(key)
+
+
+RAN: list[str] = []
+
+
+def found(key: str) -> str:
+    """Note that it ran."""
+    RAN.append(key)
+    if key == "none":
+        raise LookupError(key)
+    return key * 2
+
+
+KINDS = ["plain", "later", "chunks", "later_chunks"]
+
+
+def fetch(kind: str, key: str) -> Any:
+    """Make a call of one kind to its end, its exception as a value."""
+
+    async def drain(result: Any) -> Any:
+        return [chunk async for chunk in result]
+
+    result = getattr(Fetcher(), kind)(key)
+    try:
+        if kind == "later":
+            return asyncio.run(result)
+        if kind == "later_chunks":
+            return asyncio.run(drain(result))
+        return list(result) if kind == "chunks" else result
+    except LookupError as error:
+        return repr(error)
+
+
+def hook_fetcher(_module: ModuleType, patches: Patches) -> None:
+    """Hook it all, whatever module it is in."""
+
+    def describe(_fetcher: Any, args: tuple[Any, ...], _kwargs: Any) -> tuple[str, dict[str, Any]]:
+        return "fetch", {"key": args[0]}
+
+    for kind in KINDS:
+        patches.call(Fetcher, kind, Boundary("tool", describe))
+
+
+FETCHER = Adapter("fetcher", {__name__: hook_fetcher})
+
+
+@pytest.mark.parametrize("key", ["a", "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_of_every_kind_are_recorded_and_served(tmp_path: Path, kind: str, key: str) -> None:
+    """Functions, coroutines and streams give again what they gave, and nothing runs."""
+
+    def agent() -> Any:
+        try:
+            return fetch(kind, key)
+        except LookupError as error:
+            return repr(error)
+
+    path = tmp_path / "run.jsonl"
+    with tried(FETCHER):
+        recorded = Recorded(path)
+        with recorded:
+            saw = agent()
+        RAN.clear()
+        replayed = stepfork.replay(path, agent)
+    assert recorded.run.adapters == ("fetcher",)
+    assert recorded.tree == ["fetch#1"]
+    assert replayed.value == saw
+    assert RAN == []
+
+
+def test_a_call_that_is_of_no_interest_is_a_plain_one(tmp_path: Path, patches: Patches) -> None:
+    """``describe`` may say so."""
+    patches.call(Fetcher, "plain", Boundary("tool", lambda _instance, _args, _kwargs: None))
+    recorded = record(tmp_path / "run.jsonl", lambda: fetch("plain", "a"))
+    assert recorded.tree == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", ["describe", "recorded"])
+def test_a_fault_of_an_adapter_is_not_the_agents(
+    tmp_path: Path, patches: Patches, kind: str, where: str
+) -> None:
+    """It costs one warning, and the run is incomplete."""
+
+    def broken(*_arguments: Any) -> Any:
+        raise ZeroDivisionError(f"in {where} of {kind}")
+
+    def describe(*_arguments: Any) -> tuple[str, dict[str, Any]]:
+        return "fetch", {}
+
+    whole = Boundary("tool", broken) if where == "describe" else Boundary("tool", describe, recorded=broken)
+    patches.call(Fetcher, kind, whole)
+    recorded = Recorded(tmp_path / "run.jsonl")
+    is_stream = "chunks" in kind and where == "recorded"
+    with recorded:
+        if is_stream:  # chunk by chunk, whatever is said of the whole
+            assert fetch(kind, "a") == ["first", "aa"]
+        else:
+            with pytest.warns(RuntimeWarning, match=f"ZeroDivisionError: in {where} of {kind}"):
+                assert fetch(kind, "a") in ("aa", ["first", "aa"])
+    assert recorded.run.incomplete is not is_stream
+
+
+# -- when it is switched on
+
+LIBRARY = {
+    **MINIMAL,
+    "shopping/__init__.py": "",
+    "shopping/client.py": """
+        class Client:
+            def buy(self, item):
+                return f"bought {item}"
+    """,
+    "shopping_adapter.py": """
+        from stepfork.adapters import Adapter, Boundary
+
+
+        def hook(module, patches):
+            patches.call(module.Client, "buy", Boundary("tool", lambda client, args, kwargs: ("buy", {"item": args[0]})))
+
+
+        def absent(module, patches):
+            raise AssertionError("hooked what nobody imported")
+
+
+        def broken(module, patches):
+            patches.call(module.Client, "sell", Boundary("tool", lambda client, args, kwargs: None))
+
+
+        adapter = Adapter("shopping", {"shopping.client": hook, "shopping.absent": absent})
+        lazy = Adapter("lazy", {"shopping.client": "shopping_hooks:hook"})
+        unfit = Adapter("unfit", {"shopping.client": broken})
+        nothing = "no adapter at all"
+    """,
+    "shopping_hooks.py": "from shopping_adapter import hook\n",
+    "shopping_adapter-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: shopping-adapter\nVersion: 1\n",
+}
+
+
+def library(folder: Path, *adapters: str) -> Project:
+    """Write the library, and the adapters of it that are installed."""
+    points = "".join(f"{name} = shopping_adapter:{name}\n" for name in adapters or ("adapter",))
+    entry_points = f"[stepfork.adapters]\n{points}"
+    return Project(folder, {**LIBRARY, "shopping_adapter-1.dist-info/entry_points.txt": entry_points})
+
+
+def in_process(project: Project, script: str) -> str:
+    """Run a script there."""
+    done = project.write({"script.py": script}).run("python", "script.py")
+    assert done.code == 0, done
+    return done.out + done.err
+
+
+@pytest.mark.parametrize("first", ["instrument", "import"])
+def test_the_library_may_come_before_or_after(tmp_path: Path, first: str) -> None:
+    """The adapter of an installed package is found, and hooks its library whenever that is imported."""
+    lines = ["stepfork.instrument()", "from shopping.client import Client"]
+    ordered = lines if first == "instrument" else lines[::-1]
+    script = "\n".join(["import stepfork", *ordered, "", "", "@stepfork.step", "def agent():"])
+    project = library(tmp_path)
+    in_process(project, script + "\n    return Client().buy('tea')\n\n\nagent()\n")
+    (shown,) = project.stepfork("runs", "--json").json["runs"]
+    assert shown["calls"] == 2
+
+
+def test_nothing_is_imported_for_what_is_not_there(tmp_path: Path) -> None:
+    """Neither the libraries, nor the modules that hook them, nor wrapt's and stepfork's own for calls."""
+    told = in_process(
+        library(tmp_path, "lazy"),
+        """
+        import sys
+
+        import stepfork
+
+        stepfork.instrument()
+        names = ["shopping", "shopping_hooks", "openai", "anthropic", "httpx", "langchain_core", "mcp"]
+        print([name for name in names if name in sys.modules])
+        print(sorted(name for name in sys.modules if name.startswith("stepfork.adapters._")))
+        from shopping.client import Client
+        print("shopping_hooks" in sys.modules, type(vars(Client)["buy"]).__name__)
+        """,
+    )
+    imported, ours, hooked = told.splitlines()
+    assert imported == "[]"
+    assert not {"stepfork.adapters._mcp", "stepfork.adapters._wire"} & set(ours.split("'"))
+    assert hooked == "True _Wrapped"
+
+
+def test_an_import_survives_an_adapter_that_does_not_fit(tmp_path: Path) -> None:
+    """One warning says which adapter, what is wrong, and in which module; the others work."""
+    told = in_process(
+        library(tmp_path, "unfit", "adapter"),
+        """
+        import stepfork
+
+        stepfork.instrument()
+        import shopping.client
+        print(shopping.client.Client().buy("tea"), type(vars(shopping.client.Client)["buy"]).__name__)
+        """,
+    )
+    assert "stepfork cannot record unfit here: AttributeError: " in told
+    assert "(in shopping.client)" in told
+    assert "bought tea _Wrapped" in told
+
+
+def test_an_adapter_that_cannot_be_loaded_is_left_out(tmp_path: Path) -> None:
+    """A warning for each: one that is not there, one that is no adapter."""
+    told = in_process(
+        library(tmp_path, "missing", "nothing", "adapter"),
+        """
+        import stepfork
+        from stepfork._context import adapters_on
+
+        stepfork.instrument()
+        print("shopping" in adapters_on)
+        """,
+    )
+    assert "stepfork cannot load the adapter missing: AttributeError" in told
+    assert "stepfork cannot load the adapter nothing: TypeError" in told
+    assert "True" in told
+
+
+def test_an_unknown_name_is_an_error() -> None:
+    """It says which there are, and which may be meant."""
+    with pytest.raises(OptionError, match="there is no adapter 'opena1'") as caught:
+        instrument("opena1")
+    assert "openai" in str(caught.value)
+
+
+def test_a_replay_needs_the_adapters_of_its_recording(tmp_path: Path) -> None:
+    """Without them its calls would run: it is an error of its own, before anything runs."""
+    path = tmp_path / "run.jsonl"
+    with tried(FETCHER):
+        record(path, lambda: fetch("plain", "a"))
+    RAN.clear()
+    with pytest.raises(AdapterFailed, match="made with the adapter 'fetcher', which is not installed here"):
+        stepfork.replay(path, lambda: fetch("plain", "a"))
+    assert RAN == []
+
+
+def test_a_replay_whose_adapter_does_not_fit_ends_before_anything_runs() -> None:
+    """What is a warning while a run is recorded is an error there."""
+
+    def broken(_module: ModuleType, _patches: Patches) -> None:
+        raise AttributeError("moved")
+
+    with pytest.raises(AdapterFailed, match="'unfit' does not fit the library"), tried(
+        Adapter("unfit", {__name__: broken})
+    ):
+        raise AssertionError("reached")
+    assert "unfit" not in adapters_on
+
+
+def test_a_replay_switches_on_what_was_on_and_off_again(tmp_path: Path) -> None:
+    """And leaves what the program itself had switched on."""
+    from stepfork.adapters import _switch
+
+    path = tmp_path / "run.jsonl"
+    with tried(FETCHER):
+        record(path, lambda: fetch("plain", "a"))
+    _switch._others["fetcher"] = FETCHER
+    try:
+        before = set(adapters_on)
+        assert stepfork.replay(path, lambda: (fetch("plain", "a"), set(adapters_on))).value == (
+            "aa",
+            before | {"fetcher"},
+        )
+        assert adapters_on == before
+    finally:
+        del _switch._others["fetcher"]
+    assert type(vars(Fetcher)["plain"]).__name__ == "function"
+
+
+def test_overlapping_replays_keep_an_adapter_on_until_the_last_is_over() -> None:
+    """In threads or tasks side by side: who began first may end first."""
+    with tried(FETCHER):
+        first, second = switched_on(["fetcher"]), switched_on(["fetcher"])
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert "fetcher" in adapters_on
+        assert type(vars(Fetcher)["plain"]).__name__ == "_Wrapped"
+        second.__exit__(None, None, None)
+
+
+def test_overlapping_replays_of_an_adapter_that_was_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that switched it on is over, and the other still needs it."""
+    from stepfork.adapters import _switch
+
+    monkeypatch.setitem(_switch._others, "fetcher", FETCHER)
+    first, second = switched_on(["fetcher"]), switched_on(["fetcher"])
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert type(vars(Fetcher)["plain"]).__name__ == "_Wrapped"
+    second.__exit__(None, None, None)
+    assert type(vars(Fetcher)["plain"]).__name__ == "function"
+    assert "fetcher" not in adapters_on
+
+
+def test_threads_may_switch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is wrapped twice, nothing is left."""
+    from stepfork.adapters import _switch
+
+    monkeypatch.setitem(_switch._others, "fetcher", FETCHER)
+    faults: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                with switched_on(["fetcher"]):
+                    wrapped = vars(Fetcher)["plain"]
+                    assert type(wrapped).__name__ == "_Wrapped"
+                    assert type(wrapped.__wrapped__).__name__ == "function"
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert type(vars(Fetcher)["plain"]).__name__ == "function"
