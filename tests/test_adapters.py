@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import threading
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from project import MINIMAL, Project
 from recorded import Recorded, record
 from stepfork._context import adapters_on
 from stepfork.adapters import Adapter, Boundary, Patches
-from stepfork.adapters._switch import instrument, switched_on, tried
+from stepfork.adapters._switch import BUILT_IN, instrument, switched_on, tried
 from stepfork.errors import AdapterFailed, OptionError
 
 # -- what is wrapped, and undone
@@ -507,3 +509,26 @@ def test_threads_may_switch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
     assert faults == []
     assert type(vars(Fetcher)["plain"]).__name__ == "function"
+
+
+# -- what is told of them
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def test_the_table_of_the_adapters_tells_those_that_there_are() -> None:
+    """Each with the versions that its tests are run with, and no other."""
+    groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    tried_with: dict[str, set[str]] = {}
+    for name, requirements in groups.items():
+        for requirement in requirements if name.startswith("adapters-") else ():
+            if isinstance(requirement, str):
+                library, version = re.match(r"([\w-]+)(?:[=>]=([\d.]+))?", requirement).groups()  # type: ignore[union-attr]
+                tried_with.setdefault(library, set()).add(version or "")
+    page = (CHECKOUT / "docs" / "adapters.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (\w+) +\| [^|]+\| ([^|]+?) +\|", page, re.MULTILINE))
+    del rows["adapter"]
+    assert rows.keys() == {adapter.name for adapter in BUILT_IN}
+    for told in rows.values():
+        for library, *versions in (each.split() for each in re.split(r", (?=[a-z])", told)):
+            assert {version.strip(",") for version in versions} == tried_with[library] - {""}, library

@@ -16,7 +16,7 @@ from road import STRANGER
 from stepfork._settings import settings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-ELSEWHERE = {"langgraph.md"}
+ELSEWHERE = {"langgraph.md", "mcp.md"}
 """They need the libraries that they are about: ``tests/adapters`` runs them."""
 DOCUMENTS = [
     path

@@ -44,7 +44,9 @@ class Seen:
     def lacks_import(self) -> bool:
         """Whether a module or an adapter was not found, by the test or by the program that it runs."""
         if not self.verdicts:
-            return "ModuleNotFoundError" in self.output or "errors.AdapterFailed" in self.output
+            return "ModuleNotFoundError" in self.output
+        if any("errors.AdapterFailed" in (verdict.get("error") or "") for verdict in self.verdicts):
+            return True
         failures = [verdict.get("failure") for verdict in self.verdicts if verdict.get("finding") != "shown"]
         return any(failure and failure[1] == "builtins:ModuleNotFoundError" for failure in failures)
 

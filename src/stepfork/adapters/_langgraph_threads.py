@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _READERS = ("get_state", "get_state_history", "update_state", "bulk_update_state")
 """Methods of a graph that look at a thread, or change it, without running it; each has an async twin."""
 
+_NAME = "langgraph.thread"
+
 _MOST = 100
 """So many checkpoints are looked through for those of subgraphs."""
 
@@ -30,8 +32,12 @@ _MOST = 100
 class _Known:
     """What one run, or one replay, has seen of threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Any) -> None:
         self.threads: set[tuple[int, str]] = set()
+        self.is_told = not session.is_replay or any(
+            call.name == _NAME for call in session.recording.run.walk()
+        )
+        """Whether there are looks into threads; a graph that had no checkpointer begins with none saved."""
         self.memories: dict[int, tuple[Any, Any]] = {}
         """Of each checkpointer the one that stands for it in a replay; it is held, its id is the key."""
 
@@ -75,7 +81,7 @@ def _is_saver(value: Any) -> bool:
 def _known_of(session: Session) -> _Known:
     known = _known.get(session)
     if known is None:
-        known = _known[session] = _Known()
+        known = _known[session] = _Known(session)
     return known
 
 
@@ -152,11 +158,11 @@ class _Look:
         spec = getattr(frame, "spec", None)
         if spec is not None and spec.kind != "step":
             return None
-        threads = _known_of(frame.session).threads
+        known = _known_of(frame.session)
         key = id(saver), str(conf["thread_id"])
-        if key in threads:
+        if key in known.threads or not known.is_told:
             return None
-        threads.add(key)
+        known.threads.add(key)
         return cls(graph, saver, conf)
 
     def begun(self) -> Frame | None:
@@ -164,7 +170,7 @@ class _Look:
         asked = {"thread_id": self._thread}
         if self._checkpoint is not None:
             asked["checkpoint_id"] = self._checkpoint
-        return frame_of("tool", lambda: ("langgraph.thread", asked))
+        return frame_of("tool", lambda: (_NAME, asked))
 
     def saved(self) -> list[dict[str, Any]]:
         """Return what is needed to go on from here: the newest checkpoint, and those of its subgraphs."""

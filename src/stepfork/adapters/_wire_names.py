@@ -37,7 +37,7 @@ _ASK_A_MODEL: Final = frozenset(
 _WORD: Final = re.compile(r"[a-z_]+")
 _VERSION: Final = re.compile(r"v\d+(alpha|beta)?\d*")
 
-_ENDPOINT: Final = re.compile(
+ENDPOINT: Final = re.compile(
     r"/(?P<plain>(?:chat|fim)/completions|completions|responses|embeddings|messages(?:/count_tokens)?|moderations"
     r"|complete|rerank|images/(?:generations|edits|variations)|audio/(?:speech|transcriptions|translations)"
     r"|api/(?:chat|generate|embed|embeddings)|v[12]/(?:chat|embed|rerank))$"
@@ -89,7 +89,7 @@ def asked_of_http(request: Any) -> Asked | None:
     if request.method != "POST":
         return None
     path = request.url.path
-    found = _ENDPOINT.search(path)
+    found = ENDPOINT.search(path)
     if found is None:
         return None
     body = _json(_content(request))

@@ -320,6 +320,25 @@ def test_a_thread_that_is_looked_at(again: Replays, bodies: Bodies) -> None:
     assert labels(both.recorded) == ["langgraph.thread#1", "asking#1"]
 
 
+def test_a_checkpointer_that_came_later(tmp_path: Path, bodies: Bodies) -> None:
+    """A graph that had none when it was recorded begins with an empty thread; that is no frontier."""
+
+    def weigh_one(state: Total) -> Any:
+        return {"weights": [weigh.invoke({"thing": "xx"})]}
+
+    builder = StateGraph(Total)
+    builder.add_node("weigh_one", weigh_one)
+    builder.set_entry_point("weigh_one")
+    before, now = builder.compile(), builder.compile(checkpointer=Database(bodies))
+    path = tmp_path / "run.jsonl"
+    with stepfork.run("agent", path=path):
+        before.invoke({"things": [], "weights": []}, THREAD)
+    replayed = stepfork.replay(path, lambda: now.invoke({"things": [], "weights": []}, THREAD))
+    assert not replayed.frontiers
+    assert replayed.result["weights"] == [2]
+    assert bodies.names == []
+
+
 def test_a_failing_node(again: Replays, bodies: Bodies) -> None:
     """An exception of a node is the failure, at the graph's step."""
 

@@ -1,4 +1,4 @@
-"""An agent inside a web application: each request is a run of its own, and the one that fails is made a test."""
+"""An agent in a web application: each request is a run of its own, and the one that fails becomes a test."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def reply(request: Request) -> Reply:
 
 
 def test_requests_at_once(scenario: Start) -> None:
-    """Twenty requests at once are twenty runs, none of them mixed with another; the failed one becomes a test."""
+    """Twenty requests are twenty runs, none of them mixed with another; the failed one becomes a test."""
     road = scenario(APP, reply, way="run", files={"drive.py": DRIVER}, start=("python", "drive.py"))
     expected = [f"failed {FAILING}" if number == FAILING else number for number in range(20)]
     road.record(f"answers {expected}")

@@ -138,7 +138,7 @@ def test_a_tool_over_mcp(tmp_path: Path) -> None:
     started = {"command": sys.executable, "args": [str(script), str(noted)], "transport": "stdio"}
 
     async def agent() -> Any:
-        (price,) = await MultiServerMCPClient({"shop": started}).get_tools()  # type: ignore[dict-item]
+        (price,) = await MultiServerMCPClient({"shop": started}).get_tools()
         return await price.ainvoke({"sku": "S-1"})
 
     with stepfork.run("agent", path=path):

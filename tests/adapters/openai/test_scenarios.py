@@ -92,8 +92,7 @@ ASK = """
 
 def test_an_agent_that_is_decorated_by_hand(scenario: Start) -> None:
     """The SDK's objects are recorded and come back where an agent is decorated, with no adapter."""
-    road = scenario(by_hand(LOOP), ASKED, way="decorated")
-    road.walk('["amount"]', '["total"]', error="KeyError: 'amount'")
+    scenario(by_hand(LOOP), ASKED, way="decorated").replays("KeyError: 'amount'")
 
 
 @pytest.mark.parametrize("executed", ["find_order", "ask"])
