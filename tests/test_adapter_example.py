@@ -1,4 +1,4 @@
-"""The example of an adapter in a package of its own: it keeps its promises, and its users need nothing else."""
+"""The example of an adapter in a package of its own: it keeps its promises, and agents need no edit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_an_agent_that_uses_the_library_becomes_a_test(project: Project) -> None
     shutil.rmtree(next((project.root / "site").glob("*.dist-info")))
     without = project.run("pytest", "-q", env=env)
     assert without.code == 1
-    assert "the recording was made with the adapter 'shop', which is not installed here" in without.out, without
+    assert "the recording was made with the adapter 'shop', which is not installed here" in without.out, (
+        without
+    )
 
 
 def test_an_agent_is_recorded_without_an_edit(project: Project) -> None:

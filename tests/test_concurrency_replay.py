@@ -17,6 +17,7 @@ import pytest
 
 import stepfork
 from replays import Bodies, made, record, rerun, stops
+from stepfork._recording import read_run
 from stepfork._replay.result import Replayed
 from stepfork.errors import AmbiguousReplay
 
@@ -350,3 +351,28 @@ def test_a_background_task_that_the_end_of_the_run_cut_off_is_no_frontier(path: 
     assert run.frontiers == []
     assert run.unused == []
     assert run.result.startswith("<x")
+
+
+@stepfork.tool
+async def refuse(key: str) -> str:
+    """Raises."""
+    raise LookupError(key)
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+def test_the_failure_in_task_groups_is_the_one_exception_in_them(tmp_path: Path, keys: list[str]) -> None:
+    """It has its own type and stands where it was raised; of several, the group is the failure."""
+
+    async def agent() -> None:
+        async with asyncio.TaskGroup(), asyncio.TaskGroup() as group:
+            for key in keys:
+                group.create_task(refuse(key))
+
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(ExceptionGroup):
+        record(path, agent)
+    recorded, now = read_run(path).failure, stepfork.replay(path, agent).run.failure
+    assert recorded is not None
+    assert now == recorded
+    one, several = ("builtins:LookupError", "test#1/refuse#1"), ("builtins:ExceptionGroup", "test#1")
+    assert (recorded.type, recorded.address) == (one if len(keys) == 1 else several)

@@ -16,7 +16,7 @@ from road import STRANGER
 from stepfork._settings import settings
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-ELSEWHERE = {"langgraph.md", "mcp.md"}
+ELSEWHERE = {"anthropic.md", "langgraph.md", "litellm.md", "mcp.md", "openai.md"}
 """They need the libraries that they are about: ``tests/adapters`` runs them."""
 DOCUMENTS = [
     path

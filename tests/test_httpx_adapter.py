@@ -10,11 +10,10 @@ import pytest
 import stepfork
 from adapters.httpx_cases import CASES, libraries
 from adapters.provider import provider
-from adapters.replies import Reply, says
+from adapters.replies import Reply, Request, says
 from adapters.wire_cases import models_in, results
 from stepfork.adapters._switch import switched_on
 from stepfork.adapters._wire import Texts
-
 
 httpx = libraries()[0]
 
@@ -42,11 +41,15 @@ def test_what_is_recorded_is_the_body_and_no_key_or_host() -> None:
 
 def test_other_requests_are_left_alone(tmp_path: Path) -> None:
     """What asks no model is sent as it is, compression and all, and not recorded."""
-    with provider(lambda request: Reply(body={"headers": dict(request.headers)})) as server:
-        with switched_on(["httpx"]), stepfork.run("others", path=tmp_path / "run.jsonl"), httpx.Client() as client:
-            told = client.post(f"{server.url}/api/chat", json={"text": "our own chat"}).json()
-            client.get(f"{server.url}/v1/chat/completions")
-            client.post(f"{server.url}/v1/messages/7", json={"model": "x"})
+
+    def mirror(request: Request) -> Reply:
+        return Reply(body={"headers": dict(request.headers)})
+
+    run = stepfork.run("others", path=tmp_path / "run.jsonl")
+    with provider(mirror) as server, switched_on(["httpx"]), run, httpx.Client() as client:
+        told = client.post(f"{server.url}/api/chat", json={"text": "our own chat"}).json()
+        client.get(f"{server.url}/v1/chat/completions")
+        client.post(f"{server.url}/v1/messages/7", json={"model": "x"})
     assert "gzip" in told["headers"]["accept-encoding"]
     assert models_in(tmp_path / "run.jsonl") == []
 

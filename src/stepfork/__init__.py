@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"stepfork.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    if name in ("adapters", "errors", "tolerance"):
+    if name in ("adapters", "errors", "testing", "tolerance"):
         return importlib.import_module(f"stepfork.{name}")
     raise AttributeError(f"module 'stepfork' has no attribute {name!r}")
 

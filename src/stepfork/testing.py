@@ -14,15 +14,12 @@ Each check is a function without arguments that raises AssertionError; whatever 
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import importlib
 import inspect
 import json
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from stepfork._codec import encode, type_name
+from stepfork._made_calls import Outcome, in_tasks, in_threads, outcome_of
 from stepfork._plain import canonical
 from stepfork._record import Recorder
 from stepfork._recording import read_run
@@ -39,7 +36,7 @@ from stepfork._run import run
 from stepfork.adapters._switch import tried
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import ModuleType
 
@@ -101,8 +98,8 @@ def adapter_checks(
             (f"{name}: a fault in recording is not the agent's", partial(trial.is_harmless, name)),
         ]
     promises += [
-        ("calls in threads keep their own outcomes", partial(trial.is_apart, _in_threads)),
-        ("calls in tasks keep their own outcomes", partial(trial.is_apart, _in_tasks)),
+        ("calls in threads keep their own outcomes", partial(trial.is_apart, in_threads)),
+        ("calls in tasks keep their own outcomes", partial(trial.is_apart, in_tasks)),
     ]
     return [Check(promise, check) for promise, check in promises]
 
@@ -110,9 +107,7 @@ def adapter_checks(
 class _Trial:
     """One adapter and its samples."""
 
-    def __init__(
-        self, adapter: Adapter, samples: Mapping[str, Sample], unplugged: Callable[[], Any]
-    ) -> None:
+    def __init__(self, adapter: Adapter, samples: Mapping[str, Sample], unplugged: Callable[[], Any]) -> None:
         self._adapter = adapter
         self._samples = samples
         self._unplugged = unplugged
@@ -139,7 +134,9 @@ class _Trial:
             name=self._adapter.name, modules=list(self._adapter.hooks), before=before, after=after
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"stepfork.instrument({self._adapter.name!r}) in a new process:\n{done.stderr}"
+        assert done.returncode == 0, (
+            f"stepfork.instrument({self._adapter.name!r}) in a new process:\n{done.stderr}"
+        )
         told: dict[str, Any] = json.loads(done.stdout.rpartition("\n")[2] or done.stdout)
         return told
 
@@ -157,9 +154,9 @@ class _Trial:
 
     def is_plain(self, name: str) -> None:
         make = self._samples[name].make
-        without = _outcome(make)
+        without = outcome_of(make)
         with tried(self._adapter):
-            _same(name, without, _outcome(make))
+            _same(name, without, outcome_of(make))
 
     def is_recorded_once(self, name: str) -> None:
         with self._recorded(name) as (path, _):
@@ -172,29 +169,31 @@ class _Trial:
 
     def is_replayed(self, name: str) -> None:
         with self._recorded(name) as (path, outcome):
-            self._replay(name, path, outcome, partial(_outcome, self._samples[name].make))
+            self._replay(name, path, outcome, partial(outcome_of, self._samples[name].make))
 
     def is_stable(self, name: str) -> None:
         runs = []
         for _ in range(2):
-            with self._recorded(name) as (path, _outcome):
+            with self._recorded(name) as (path, _):
                 runs.append([(call.name, call.kind, call.input) for call in _calls(path)])
-        assert canonical(runs[0]) == canonical(runs[1]), f"{name} was recorded as {runs[0]}, then as {runs[1]}"
+        assert canonical(runs[0]) == canonical(runs[1]), (
+            f"{name} was recorded as {runs[0]}, then as {runs[1]}"
+        )
 
     def is_harmless(self, name: str) -> None:
         make = self._samples[name].make
-        without = _outcome(make)
+        without = outcome_of(make)
         for events in range(4):
             with tried(self._adapter), _writing_fails_after(events), _scratch() as path:
                 with warnings.catch_warnings(record=True) as told, run("check", path=path):
                     warnings.simplefilter("always")
-                    _same(name, without, _outcome(make))
+                    _same(name, without, outcome_of(make))
                 assert len(told) <= 1, [str(warning.message) for warning in told]
 
-    def is_apart(self, together: Callable[[list[Callable[[], Any]]], list[_Outcome]]) -> None:
+    def is_apart(self, together: Callable[[list[Callable[[], Any]]], list[Outcome]]) -> None:
         makes = [sample.make for sample in self._samples.values()] * 2
         names = list(self._samples) * 2
-        without = [_outcome(make) for make in makes]
+        without = [outcome_of(make) for make in makes]
         with tried(self._adapter), _scratch() as path:
             with run("check", path=path):
                 outcomes = together(makes)
@@ -206,117 +205,25 @@ class _Trial:
             _same(name, one, other)
 
     @contextmanager
-    def _recorded(self, name: str) -> Iterator[tuple[Path, _Outcome]]:
+    def _recorded(self, name: str) -> Iterator[tuple[Path, Outcome]]:
         with tried(self._adapter), _scratch() as path:
             with run("check", path=path):
-                outcome = _outcome(self._samples[name].make)
+                outcome = outcome_of(self._samples[name].make)
             assert read_run(path).ended, f"{name} could not be recorded to its end"
             yield path, outcome
 
-    def _replay(self, name: str, path: Path, outcome: _Outcome, agent: Callable[[], _Outcome]) -> None:
+    def _replay(self, name: str, path: Path, outcome: Outcome, agent: Callable[[], Outcome]) -> None:
         with self._unplugged():
             replayed = replay(path, agent)
         assert not replayed.frontiers, _told(replayed)
-        assert not replayed.unused_calls, f"never asked for: {[call.address for call in replayed.unused_calls]}"
+        assert not replayed.unused_calls, (
+            f"never asked for: {[call.address for call in replayed.unused_calls]}"
+        )
         assert replayed.error is None, f"the replay of {name} ended with {replayed.error!r}"
         _same(name, outcome, replayed.value)
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What came of a call: its chunks if it is a stream, and how it ended."""
-
-    chunks: list[Any] | None
-    value: Any
-    error: BaseException | None
-
-    @property
-    def key(self) -> bytes:
-        error = self.error
-        told = None if error is None else [type_name(type(error)), encode(list(error.args)).plain, str(error)]
-        return canonical([encode(self.chunks).plain, encode(self.value).plain, told])
-
-    @property
-    def is_lossy(self) -> bool:
-        return encode(self.chunks).lossy or encode(self.value).lossy
-
-    def __str__(self) -> str:
-        return f"{self.chunks or ''}{repr(self.error) if self.error else repr(self.value)}"
-
-
-def _outcome(make: Callable[[], Any]) -> _Outcome:
-    """Make a call and bring it to its end."""
-    try:
-        result = make()
-    except Exception as error:
-        return _Outcome(None, None, error)
-    if inspect.isawaitable(result) or hasattr(result, "__aiter__"):
-        return asyncio.run(_later(result))
-    return _read(result)
-
-
-def _read(result: Any) -> _Outcome:
-    if not hasattr(result, "__next__"):
-        return _Outcome(None, result, None)
-    chunks: list[Any] = []
-    while True:
-        try:
-            chunks.append(next(result))
-        except StopIteration as stop:
-            return _Outcome(chunks, stop.value, None)
-        except Exception as error:
-            return _Outcome(chunks, None, error)
-
-
-async def _later(result: Any) -> _Outcome:
-    chunks: list[Any] | None = None
-    try:
-        if inspect.isawaitable(result):
-            result = await result
-        if not hasattr(result, "__aiter__"):
-            return _read(result)
-        chunks = []
-        async for chunk in result:
-            chunks.append(chunk)
-    except Exception as error:
-        return _Outcome(chunks, None, error)
-    return _Outcome(chunks, None, None)
-
-
-async def _made(make: Callable[[], Any]) -> _Outcome:
-    try:
-        result = make()
-    except Exception as error:
-        return _Outcome(None, None, error)
-    return await _later(result) if inspect.isawaitable(result) or hasattr(result, "__aiter__") else _read(result)
-
-
-def _in_tasks(makes: list[Callable[[], Any]]) -> list[_Outcome]:
-    async def all_of_them() -> list[_Outcome]:
-        jobs: list[Awaitable[_Outcome]] = [_made(make) for make in makes]
-        return list(await asyncio.gather(*jobs))
-
-    return asyncio.run(all_of_them())
-
-
-def _in_threads(makes: list[Callable[[], Any]]) -> list[_Outcome]:
-    outcomes: dict[int, _Outcome] = {}
-
-    def work(number: int, make: Callable[[], Any]) -> None:
-        outcomes[number] = _outcome(make)
-
-    threads = [
-        threading.Thread(target=contextvars.copy_context().run, args=(work, number, make))
-        for number, make in enumerate(makes)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [outcomes[number] for number in range(len(makes))]
-
-
-def _same(name: str, one: _Outcome, other: _Outcome) -> None:
+def _same(name: str, one: Outcome, other: Outcome) -> None:
     assert not one.is_lossy, f"what {name} gives cannot be recorded as it is: {one}"
     assert one.key == other.key, f"{name} gave {one}, and then {other}"
 

@@ -76,7 +76,9 @@ def _with_openai(each: Answered, url: str) -> Any:
     client = openai.OpenAI(base_url=f"{url}/v1", http_client=http_client, max_retries=0)
     path = each.path.removeprefix("/openai").removeprefix("/v1")
     if each.body.get("stream"):
-        return read(client.post(path, cast_to=whole, body=each.body, stream=True, stream_cls=openai.Stream[part]))
+        return read(
+            client.post(path, cast_to=whole, body=each.body, stream=True, stream_cls=openai.Stream[part])
+        )
     return client.post(path, cast_to=whole, body=each.body)
 
 

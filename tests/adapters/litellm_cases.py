@@ -45,7 +45,6 @@ async def later(url: str, provider: str) -> Any:
     return told(await litellm.acompletion(**to(url, provider)))
 
 
-
 CASES: dict[str, Case] = {}
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from bisect import insort
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from stepfork._replay.maker import loop_runs_here
 from stepfork._replay.overlaps import ended_together, overlapping
-from stepfork._replay.stillness import PAUSE, Stillness, resting
+from stepfork._replay.stillness import PAUSE, Stillness, resting, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -177,7 +176,7 @@ class Arrivals:
         """Whether it is the first, or those before it are in loops that do not turn."""
         first = self._first()
         while first is not None and first is not ticket:
-            if time.monotonic() - first.looked < _STUCK:
+            if seconds() - first.looked < _STUCK:
                 return False
             first.is_passed = True
             first = self._first()
@@ -195,8 +194,8 @@ class Arrivals:
         return found
 
     def _is_patient(self, ticket: Ticket, stillness: Stillness) -> bool:
-        ticket.missed = ticket.missed or time.monotonic()
-        waited = time.monotonic() - ticket.missed
+        ticket.missed = ticket.missed or seconds()
+        waited = seconds() - ticket.missed
         # In the recording they had been made before the call that waits had its outcome.
         if stillness.quiet < min(_PATIENCE, ticket.call.seconds + _SELDOM) and waited < min(
             self._patience, _PATIENCE_IN_ALL
@@ -219,7 +218,7 @@ class Ticket:
         self.call = call
         self.moment = moment
         self.stillness = Stillness(arrivals.events)
-        self.looked = time.monotonic()
+        self.looked = seconds()
         self.missed = 0.0
         """When a call was first found missing that should have been made by now."""
         self.is_passed = False
@@ -256,7 +255,7 @@ class _InThread(Ticket):
             self.arrivals.leave(self)
 
     def _has_come(self) -> bool:
-        self.looked = time.monotonic()
+        self.looked = seconds()
         is_still = self.stillness.look()
         can_be_made = not self.stillness.is_alone
         is_free = is_still or self.arrivals.is_over
@@ -272,6 +271,7 @@ class _InLoop(Ticket):
         self._future = self._loop.create_future()
         self._turns = 0
         self._counted = -1
+        self._clock = self._loop.time()
 
     def wake(self) -> None:
         with suppress(RuntimeError):  # its loop is closed
@@ -292,7 +292,7 @@ class _InLoop(Ticket):
             return
         if self.timer is not None:
             self.timer.cancel()
-        self.looked = time.monotonic()
+        self.looked = seconds()
         is_busy = self._is_busy()
         # What the root left behind is given some turns and no time.
         is_left = self.arrivals.is_hurried
@@ -301,11 +301,18 @@ class _InLoop(Ticket):
         if is_still and self.arrivals.may_come(self, self.stillness, can_be_made=can_be_made):
             self._come()
         elif not self.is_passed and not self.arrivals.is_first(self):
-            self.timer = self._loop.call_later(_SELDOM, self._look)
+            self.timer = self._look_after(_SELDOM)
         elif is_busy or is_left or (self.stillness.is_alone and self.stillness.quiet == 0):
             self.timer = self._loop.call_soon(self._look)
         else:
-            self.timer = self._loop.call_later(PAUSE, self._look)
+            self.timer = self._look_after(PAUSE)
+
+    def _look_after(self, pause: float) -> asyncio.Handle:
+        """Look again after so many seconds; in the next turn where a test has stopped the loop's clock."""
+        before, self._clock = self._clock, self._loop.time()
+        if self._clock == before:
+            return self._loop.call_soon(self._look)  # type: ignore[no-any-return]
+        return self._loop.call_later(pause, self._look)  # type: ignore[no-any-return]
 
     def _come(self) -> None:
         self._future.set_result(None)

@@ -28,6 +28,13 @@ _THREADS = "/proc/self/task"
 resting: set[int] = set()
 """The threads that wait for their turn, in whatever replay."""
 
+_CLOCK = getattr(time, "CLOCK_MONOTONIC", None)
+
+
+def seconds() -> float:
+    """Return the time of a clock that goes on where a test has stopped the others."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
 
 class Stillness:
     """What one that waits sees of the rest; each look says whether all of it stands still.
@@ -40,7 +47,7 @@ class Stillness:
         self._count = -1
         self._seen: dict[int, tuple[int, int]] | None = None
         self._equal = 0
-        self._looked = self._moved = self._happened = time.monotonic()
+        self._looked = self._moved = self._happened = seconds()
         self.is_alone = False
         """There is no other thread."""
 
@@ -56,7 +63,7 @@ class Stillness:
 
     def look(self, *, is_busy: bool = False) -> bool:
         """Look; ``is_busy``: it is known already that something runs."""
-        now = time.monotonic()
+        now = seconds()
         is_late, self._looked = now - self._looked > _LATE, now
         count = self._events()
         if count != self._count:

@@ -1,10 +1,12 @@
-"""Hooks the Anthropic SDK; its clients can be built without a key, and in a replay none is asked for."""
+"""Hooks the Anthropic SDK; most of its clients can be built without a key, and a replay asks for none."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from stepfork.adapters._wire_sdk import hook_client
+from stepfork.adapters._keys import PLACEHOLDER
+from stepfork.adapters._wire_sdk import hook_client, without_key
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -15,3 +17,15 @@ if TYPE_CHECKING:
 def hook(module: ModuleType, patches: Patches) -> None:
     """Hook the base of its clients."""
     hook_client(module, patches, "anthropic")
+
+
+def hook_foundry(module: ModuleType, patches: Patches) -> None:
+    """Hook how its clients for Microsoft's cloud are built."""
+    init = without_key(_error, {"api_key": PLACEHOLDER, "base_url": "http://replay.invalid"})
+    patches.wrap(module.AnthropicFoundry, "__init__", init)
+    patches.wrap(module.AsyncAnthropicFoundry, "__init__", init)
+
+
+def _error() -> type[Exception]:
+    error: type[Exception] = sys.modules["anthropic"].AnthropicError
+    return error

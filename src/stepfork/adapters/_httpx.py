@@ -55,7 +55,9 @@ async def _acarry(wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: M
 def _carried(client: Any) -> Exchange | Replies | None:
     """Return the exchange of an SDK that a request of this client is part of."""
     exchange = under_way.get()
-    return exchange if exchange is not None and exchange.client is client and not exchange.is_carried else None
+    return (
+        exchange if exchange is not None and exchange.client is client and not exchange.is_carried else None
+    )
 
 
 def _send(wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -68,9 +70,7 @@ def _send(wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[s
         return _sent(exchange, wrapped, args, kwargs)
 
 
-def _asend(
-    wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Awaitable[Any]:
+def _asend(wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Awaitable[Any]:
     return _asend_in(_frame.get(), wrapped, instance, args, kwargs)
 
 

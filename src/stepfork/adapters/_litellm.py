@@ -1,4 +1,4 @@
-"""Hooks litellm where it wants a key before it asks; its requests are those of the OpenAI SDK and of httpx."""
+"""Hooks litellm where it wants a key; what it asks goes through the OpenAI SDK or through httpx."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def hook_infos(module: ModuleType, patches: Patches) -> None:
 
 def _without_key(raw: Any) -> Wrapper:
     """Return what gives it a key where it has none and nothing will be asked."""
-    parameters = list(inspect.signature(raw).parameters)
-    place = parameters.index("api_key") - 1 if "api_key" in parameters else None
+    parameters = list(inspect.signature(getattr(raw, "__func__", raw)).parameters)
+    own = 0 if isinstance(raw, staticmethod) else 1
+    place = parameters.index("api_key") - own if "api_key" in parameters else None
 
     def call(wrapped: Any, _instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if place is None or not may_be_missing():

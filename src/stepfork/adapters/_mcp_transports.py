@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 from contextlib import asynccontextmanager
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -92,8 +92,8 @@ def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Say where a server is, without what differs between two machines."""
     target = next(iter(args), kwargs.get("server", kwargs.get("url")))
     if not isinstance(target, str):
-        words = [os.path.basename(word) if os.path.isabs(word) else word for word in target.args]
-        return " ".join([os.path.basename(target.command), *words])
+        words = [PurePath(word).name if PurePath(word).is_absolute() else word for word in target.args]
+        return " ".join([PurePath(target.command).name, *words])
     parts = urlsplit(target)
     is_here = parts.hostname in ("localhost", "127.0.0.1", "::1", None)
     return ("" if is_here else str(parts.hostname)) + (parts.path or "/")

@@ -42,6 +42,7 @@ BUILT_IN = (
         "anthropic",
         {
             "anthropic._base_client": "stepfork.adapters._anthropic:hook",
+            "anthropic.lib.foundry": "stepfork.adapters._anthropic:hook_foundry",
             "httpx._client": "stepfork.adapters._httpx:hook_carrier",
             "httpx2._client": "stepfork.adapters._httpx:hook_carrier",
         },

@@ -251,10 +251,10 @@ def read_error(sdk: str | None) -> BaseException | None:
 def watch_stream(response: Any, attempt: Attempt, sdk: str | None, *, is_async: bool) -> None:
     """Have the body of a response noted as it is read."""
     library = library_of(response)
-    part, base = (_SyncBody, library.SyncByteStream)
-    if is_async:
-        part, base = (_AsyncBody, library.AsyncByteStream)
-    stream = joined(part, base)(response.stream, attempt, _content_decoder(response), sdk)
+    kind = (
+        joined(_AsyncBody, library.AsyncByteStream) if is_async else joined(_SyncBody, library.SyncByteStream)
+    )
+    stream = kind(response.stream, attempt, _content_decoder(response), sdk)
     weakref.finalize(stream, guarded, attempt.frame, attempt.closed, None).atexit = False
     response.stream = stream
 

@@ -1,4 +1,4 @@
-"""What a request to a model's provider is called, and what of it is recorded: never headers, keys or hosts."""
+"""What a request to a provider is called, and what of it is recorded: never headers, keys or hosts."""
 
 from __future__ import annotations
 
@@ -109,9 +109,22 @@ def asked_of_http(request: Any) -> Asked | None:
 def plain_json(value: Any) -> Any:
     """Return what a JSON body of this becomes: models of pydantic as what they are sent as."""
     try:
-        return msgspec.to_builtins(value, enc_hook=_dumped)
+        return msgspec.to_builtins(_without_omitted(value), enc_hook=_dumped)
     except Exception:  # the codec knows more kinds of values
         return value
+
+
+def _without_omitted(value: Any) -> Any:
+    """Leave out the arguments that nobody gave, for which SDKs have a value of their own."""
+    if type(value) is dict:
+        return {name: _without_omitted(part) for name, part in value.items() if not _is_omitted(part)}
+    if type(value) is list:
+        return [_without_omitted(part) for part in value]
+    return value
+
+
+def _is_omitted(value: Any) -> bool:
+    return type(value).__name__ in ("NotGiven", "Omit")
 
 
 def _dumped(value: Any) -> Any:
@@ -130,9 +143,10 @@ def _body_of(options: Any) -> dict[str, Any]:
     content = getattr(options, "content", None)
     if content is not None:
         return {"body": bytes(content) if isinstance(content, bytes | bytearray) else repr(type(content))}
-    if body is None or type(body).__name__ in ("NotGiven", "Omit"):
+    if body is None or _is_omitted(body):
         return dict(more)
     body = plain_json(body)
+    more = plain_json(more)
     return {**body, **more} if isinstance(body, dict) else {"body": body}
 
 

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from stepfork.adapters._patches import Patches, Wrapper
     from stepfork.adapters._wire import Exchange
 
-_FOR_THE_REQUEST = ("_prepare_options", "_prepare_request", "_validate_headers", "_custom_auth", "platform_headers")
+_FOR_THE_REQUEST = (
+    "_prepare_options",
+    "_prepare_request",
+    "_validate_headers",
+    "_custom_auth",
+    "platform_headers",
+)
 
 
 def hook_client(module: ModuleType, patches: Patches, sdk: str) -> None:
@@ -132,15 +138,21 @@ def _left_out_in_a_replay(raw: Any) -> Wrapper:
 
 
 def without_key(error_of: Callable[[], type[Exception]], placeholders: Mapping[str, Any]) -> Wrapper:
-    """Return what lets a client be built without credentials where nothing will be asked of it."""
+    """Return what lets a client be built without credentials where nothing will be asked of it.
+
+    ``placeholders`` are tried one more at a time: some exclude what was given.
+    """
 
     def init(wrapped: Any, _instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not _keys.may_be_missing():
             return wrapped(*args, **kwargs)
-        try:
-            return wrapped(*args, **kwargs)
-        except (error_of(), ValueError):
-            given = {name: value for name, value in kwargs.items() if value is not None}
-            return wrapped(*args, **{**placeholders, **given})
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        for count in range(len(placeholders)):
+            instead = dict(list(placeholders.items())[:count])
+            try:
+                return wrapped(*args, **{**instead, **given})
+            except (error_of(), ValueError):
+                continue
+        return wrapped(*args, **{**placeholders, **given})
 
     return init

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-import test_docs
 from adapters.provider import provider
 from adapters.replies import asks, says
-from project import Project
+from project import MINIMAL, Project
+from test_docs import CHECKOUT, run_document
 
 
-def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.scenario
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     """Its agent fails, is recorded untouched, and becomes a test."""
-    page = (test_docs.CHECKOUT / "docs" / "langgraph.md").read_text(encoding="utf-8")
-    project = Project(tmp_path / "project")
+    page = (CHECKOUT / "docs" / "langgraph.md").read_text(encoding="utf-8")
     with provider([asks(("find_order", {"order_id": "A-17"})), says('{"total": 120}')]) as server:
-        monkeypatch.setitem(test_docs.READER, "OPENAI_BASE_URL", f"{server.url}/v1")
-        monkeypatch.setitem(test_docs.READER, "OPENAI_API_KEY", "sk-none")
-        assert test_docs.run_document(page, project) == ["python", "console", "text"]
+        asked = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "sk-none"}
+        environment = f"import os\n\nos.environ.update({asked})\n"
+        project = Project(tmp_path / "project", {**MINIMAL, "sitecustomize.py": environment})
+        assert run_document(page, project) == ["python", "console", "text"]
         assert len(server.asked) == 2

@@ -79,7 +79,6 @@ def test_an_agent_with_tools_at_once(scenario: Start, way: Way) -> None:
     """Sync, async and raising tools at once; the agent then trips over the model's answer."""
     road = scenario(AGENT, ASKED, way=way, parallel=True)
     road.walk('["amount"]', '["total"]', error="KeyError: 'amount'")
-    road.is_recorded_once()
 
 
 ASKING = """
@@ -98,8 +97,8 @@ ASKING = """
     @tool
     def refund(order_id: str, amount: int) -> str:
         '''Refund an order.'''
-        answer = interrupt(f"refund {amount} for {order_id}?")
         ran("refund")
+        answer = interrupt(f"refund {amount} for {order_id}?")
         return f"refunded {answer['amount']}"
 
 

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from mcp.client import sse, stdio, streamable_http
 
 from adapters.mcp.test_sessions import connected, shop
 from replays import Bodies
-from stepfork.adapters._switch import _named
+from stepfork.adapters._switch import _named, switched_on
 from stepfork.testing import Check, Sample, adapter_checks
 
 
@@ -77,3 +78,17 @@ CHECKS = adapter_checks(_named("mcp"), SAMPLES, unplugged=unplugged)
 def test_the_adapter_keeps_its_promises(check: Check) -> None:
     """One promise after the other."""
     check()
+
+
+def test_all_is_put_back_when_it_is_switched_off() -> None:
+    """The functions behind the SDK's context managers are the very same as before."""
+    managers = [stdio.stdio_client, sse.sse_client, streamable_http.streamable_http_client]
+
+    def behind() -> list[Any]:
+        return [cell.cell_contents for each in managers for cell in each.__closure__ or ()]
+
+    before = behind()
+    assert all(each.__wrapped__ in before for each in managers)
+    with switched_on(["mcp"]):
+        assert not set(behind()) & {each.__wrapped__ for each in managers}
+    assert behind() == before

@@ -12,24 +12,28 @@ from typing import Any
 
 import pytest
 from mcp import types
-from mcp.client import sse, stdio, streamable_http
-from mcp.client.session import ClientSession
 
 import stepfork
 from adapters.mcp_shop import IS_NEW
 from replays import Bodies, made, record, stops
+from stepfork._recording import read_run
+from stepfork._replay.result import Replayed
 from stepfork.adapters._switch import switched_on
 
 if IS_NEW:
     from mcp import Client
     from mcp import MCPError as Error
-    from mcp.server.mcpserver import Context, Image, MCPServer as Server
+    from mcp.server.mcpserver import Context, Image
+    from mcp.server.mcpserver import MCPServer as Server
 else:
     from mcp import McpError as Error
-    from mcp.server.fastmcp import Context, FastMCP as Server, Image
+    from mcp.server.fastmcp import Context, Image
+    from mcp.server.fastmcp import FastMCP as Server
     from mcp.shared.memory import create_connected_server_and_client_session
 
-PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 SECOND: Any = 0.2 if IS_NEW else timedelta(seconds=0.2)
 
 
@@ -56,14 +60,14 @@ def shop(bodies: Bodies, name: str = "shop") -> Any:
     server = Server(name, lifespan=lifespan)
 
     @server.tool()
-    async def price(item: str, ctx: Context) -> int:  # type: ignore[type-arg]
+    async def price(item: str, ctx: Context) -> int:
         bodies.ran.append("price")
         await ctx.report_progress(1, 2, "half")
         await ctx.report_progress(2, 2)
         return await ask_warehouse(item)
 
     @server.tool()
-    async def advice(topic: str, ctx: Context) -> str:  # type: ignore[type-arg]
+    async def advice(topic: str, ctx: Context) -> str:
         bodies.ran.append("advice")
         content = types.TextContent(type="text", text=topic)
         message = types.SamplingMessage(role="user", content=content)
@@ -122,9 +126,10 @@ def bodies() -> Bodies:
     return Bodies()
 
 
-def both(path: Path, agent: Any, bodies: Bodies) -> stepfork.replay:
+def both(path: Path, agent: Any, bodies: Bodies) -> Replayed:
     """Record an agent and replay it: it sees the same, and nothing runs."""
     saw = record(path, agent)
+    replayed: Replayed
     replayed, ran = bodies.ran_in(lambda: stepfork.replay(path, agent))
     assert ran == 0
     assert replayed.frontiers == []
@@ -200,15 +205,8 @@ def test_what_a_server_calls_in_this_process_stands_below_its_tool(tmp_path: Pat
 
     path = tmp_path / "run.jsonl"
     both(path, agent, bodies)
-    addresses = {call.address for call in stepfork_run(path).walk()}
+    addresses = {call.address for call in read_run(path).walk()}
     assert {"test#1/price#1/ask_warehouse#1", "test#1/advice#1/think#1"} < addresses
-
-
-def stepfork_run(path: Path) -> Any:
-    """Return the run as its file tells it."""
-    from stepfork._recording import read_run
-
-    return read_run(path)
 
 
 def test_a_cancelled_call_is_cancelled_again(tmp_path: Path, bodies: Bodies) -> None:
@@ -237,7 +235,7 @@ def test_tools_of_equal_names_are_told_apart_by_their_server(tmp_path: Path, bod
 
     path = tmp_path / "run.jsonl"
     record(path, agent)
-    calls = [call.input for call in stepfork_run(path).walk() if call.name == "price"]
+    calls = [call.input for call in read_run(path).walk() if call.name == "price"]
     assert [call["mcp.server"] for call in calls] == ["north", "south"]
     turned = True
     replayed = stepfork.replay(path, agent)
@@ -322,25 +320,33 @@ def test_nothing_changes_where_nothing_is_recorded(bodies: Bodies) -> None:
         async with connected(shop(bodies)) as session:
             return await session.call_tool("price", {"item": "tea"})
 
-    assert not asyncio.run(agent()).content[0].text == ""
+    assert asyncio.run(agent()).content[0].text == "3"
     assert bodies.ran == ["lifespan", "price"]
 
 
-def test_all_is_put_back_when_it_is_switched_off() -> None:
-    """The classes and functions of the SDK are the very same as before."""
-    managers = [stdio.stdio_client, sse.sse_client, streamable_http.streamable_http_client]
+def test_servers_that_are_greeted_at_once_are_told_apart(tmp_path: Path, bodies: Bodies) -> None:
+    """Sessions that open side by side each get the answers of their own server."""
 
-    def state() -> Any:
-        methods = vars(ClientSession).copy()
-        return methods, [cell.cell_contents for each in managers for cell in each.__closure__ or ()]
+    async def ask(name: str) -> Any:
+        async with connected(shop(bodies, name)) as session:
+            return name, await session.call_tool("price", {"item": name})
 
-    from stepfork.adapters import _switch
+    async def agent() -> Any:
+        return await asyncio.gather(ask("north"), ask("southern"), ask("east"))
 
-    on = state()
-    _switch._switch_off(_switch._named("mcp"))
-    off = state()
-    assert on != off
-    assert all(each.__wrapped__ in off[1] for each in managers)
-    with switched_on(["mcp"]):
-        assert state()[1] != off[1]
-    assert state() == off
+    both(tmp_path / "run.jsonl", agent, bodies)
+
+
+@pytest.mark.skipif(not IS_NEW, reason="the older SDK has no such request")
+def test_listening_stops_a_replay(tmp_path: Path, bodies: Bodies) -> None:
+    """It is not recorded; a replay says so, and waits for nobody."""
+
+    async def agent() -> Any:
+        async with Client(shop(bodies)) as client, client.listen(tools_list_changed=True):
+            return await client.call_tool("price", {"item": "tea"})
+
+    path = tmp_path / "run.jsonl"
+    record(path, agent)
+    replayed, ran = bodies.ran_in(lambda: stepfork.replay(path, agent))
+    assert ran == 0
+    assert stops(replayed) == ["mcp.subscriptions.listen#1"]

@@ -27,7 +27,8 @@ def test_real_traffic_is_replayed_exactly(capsys: pytest.CaptureFixture[str]) ->
     differing = {
         name: each["now"]
         for name, each in told.items()
-        if each["now"] != {"saw": each["then"]["saw"], "attempts": []} or len(models_in(each["recording"])) != 1
+        if each["now"] != {"saw": each["then"]["saw"], "attempts": []}
+        or len(models_in(each["recording"])) != 1
     }
     with capsys.disabled():
         print(f"\nanswers of real providers: {len(told) - len(differing)} of {len(CASES)} exact")

@@ -1,4 +1,4 @@
-"""What a test may do with the replay of a model that was recorded at its SDK: put a reply in, ask really, go on."""
+"""What a test may do with a model that was recorded at its SDK: put a reply in, ask really, go on."""
 
 from __future__ import annotations
 
@@ -182,10 +182,10 @@ def test_a_stream_that_nobody_reads_ends_with_its_last_reference(path: Path) -> 
 def test_a_retried_request_is_recorded_as_it_ended(path: Path) -> None:
     """Of three attempts the last one is kept; the replay waits for none."""
 
-    def agent(url: str = REFUSED) -> str | None:
+    def agent(url: str = REFUSED) -> str:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="sk-test")
         reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
-        return reply.choices[0].message.content
+        return str(reply.choices[0].message.content)
 
     with provider([fails(429), fails(503), says("one")]) as server:
         record(path, lambda: agent(server.url))
@@ -205,10 +205,10 @@ def test_no_key_is_recorded_and_none_is_needed(path: Path, monkeypatch: pytest.M
     with pytest.raises(openai.OpenAIError):
         openai.OpenAI()
 
-    def agent() -> str | None:
+    def agent() -> str:
         client = openai.AzureOpenAI()
         reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
-        return reply.choices[0].message.content
+        return str(reply.choices[0].message.content)
 
     assert stepfork.replay(path, agent).value == "one"
 
@@ -221,10 +221,10 @@ def test_a_token_is_not_asked_for_in_a_replay(path: Path) -> None:
         ran.append("token")
         return "a-token"
 
-    def agent(url: str = REFUSED) -> str | None:
+    def agent(url: str = REFUSED) -> str:
         client = openai.AzureOpenAI(azure_endpoint=url, api_version="1", azure_ad_token_provider=token)
         reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
-        return reply.choices[0].message.content
+        return str(reply.choices[0].message.content)
 
     with provider([says("one")]) as server:
         record(path, lambda: agent(server.url))
@@ -239,7 +239,7 @@ def test_a_file_is_part_of_what_identifies_an_upload(path: Path) -> None:
 
     def agent(content: bytes, url: str = REFUSED) -> str:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="sk-test")
-        return client.files.create(file=("a.txt", content), purpose="batch").id
+        return str(client.files.create(file=("a.txt", content), purpose="batch").id)
 
     stored = {"id": "file-1", "object": "file", "bytes": 1, "created_at": 1, "filename": "a.txt"}
     reply = says("", body={**stored, "purpose": "batch", "status": "processed"})
