@@ -305,6 +305,46 @@ def test_a_replay_whose_adapter_does_not_fit_ends_before_anything_runs() -> None
     assert "unfit" not in adapters_on
 
 
+def test_a_replay_refuses_what_the_program_itself_could_not_switch_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That was a warning there, and it is no less true in the replay: the calls would run."""
+    from stepfork.adapters import _switch
+
+    def broken(_module: ModuleType, _patches: Patches) -> None:
+        raise AttributeError("moved again")
+
+    adapter = Adapter("unfit", {__name__: broken})
+    monkeypatch.setitem(_switch._others, "unfit", adapter)
+    with pytest.warns(RuntimeWarning, match="cannot record unfit here: AttributeError: moved again"):
+        instrument("unfit")
+    try:
+        with pytest.raises(AdapterFailed, match="does not fit the library"), switched_on(["unfit"]):
+            raise AssertionError("reached")
+        assert "unfit" in adapters_on
+    finally:
+        _switch._for_good.discard("unfit")
+        _switch._switch_off(adapter)
+    assert _switch._misfits == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_of_an_adapter_ends_a_replay_before_the_call_runs(
+    tmp_path: Path, patches: Patches, kind: str
+) -> None:
+    """There is no answer for what cannot be told, and nothing runs live."""
+    path = tmp_path / "run.jsonl"
+    record(path, lambda: None)
+
+    def broken(*_arguments: Any) -> Any:
+        raise ZeroDivisionError(f"in a replay of {kind}")
+
+    patches.call(Fetcher, kind, Boundary("tool", broken))
+    RAN.clear()
+    assert isinstance(stepfork.replay(path, lambda: fetch(kind, "a")).error, ZeroDivisionError)
+    assert RAN == []
+
+
 def test_a_replay_switches_on_what_was_on_and_off_again(tmp_path: Path) -> None:
     """And leaves what the program itself had switched on."""
     from stepfork.adapters import _switch

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -171,6 +172,27 @@ def test_a_fixed_agent_that_asks_less_gets_the_rest_in_order(
     run = stepfork.replay(path, spread(left, seen), timeout=20)
     assert not run.timed_out
     assert seen == sorted(left, reverse=True)
+
+
+@pytest.mark.parametrize(("name", "spread"), [("get", fan_out), ("read", threads_out)])
+@pytest.mark.parametrize("asked", ["abc", "ab"])
+def test_a_clock_that_a_test_has_stopped_holds_nobody_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, name: str, spread: Any
+) -> None:
+    """Tests freeze the time, in the midst of other threads too."""
+    written(path, name, REVERSED)
+    seen: list[str] = []
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    with monkeypatch.context() as frozen:
+        for clock in ("monotonic", "perf_counter", "time"):
+            frozen.setattr(time, clock, lambda: 1000.0)
+        run = stepfork.replay(path, spread(asked, seen), timeout=5)
+    done.set()
+    other.join()
+    assert not run.timed_out
+    assert seen == sorted(asked, reverse=True)
 
 
 def test_a_fixed_agent_that_asks_one_after_the_other_gets_its_answers(path: Path) -> None:

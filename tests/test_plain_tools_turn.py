@@ -148,6 +148,16 @@ def test_what_can_be_asked_of_it_stays_as_it_was(function: Any) -> None:
     assert pickle.loads(pickle.dumps(function)) is function
 
 
+def test_it_can_be_sent_by_its_code_to_another_process() -> None:
+    """As packages do that pickle functions of the program itself: nothing of this process is in it."""
+    tool = turned(plain, "tool")
+    assert tool is not None
+    make, parts = tool.__reduce__()
+    original, *rest = parts
+    assert (original.__code__, rest) == (tool.original.__code__, ["tool", False])
+    assert make(*parts)(("A-17",), {"region": "us"}) == {"A-17": "us"}
+
+
 def test_every_kind_of_function_is_served_and_never_runs(tmp_path: Path) -> None:
     """Values, coroutines, both kinds of streams with what is sent into them."""
     ran: list[str] = []

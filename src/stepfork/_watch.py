@@ -106,6 +106,32 @@ def made(
         raise
 
 
+def executed(frame: Frame, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Make a call in its frame; what it raises is its end."""
+    token = _frame.set(frame)
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        leave(token)
+        frame.raised(error, "value")
+        raise
+    leave(token)
+    return result
+
+
+async def executed_later(frame: Frame, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Do the same with a coroutine function."""
+    token = _frame.set(frame)
+    try:
+        result = await function(*args, **kwargs)
+    except BaseException as error:
+        leave(token)
+        frame.raised(error, "value")
+        raise
+    leave(token)
+    return result
+
+
 async def awaited(frame: Frame, inner: Any, shape: Shape, done: list[bool] | None = None) -> Any:
     """Await it in its frame."""
     token = _frame.set(frame)

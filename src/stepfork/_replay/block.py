@@ -57,7 +57,8 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         return [call.address for call in self._session.unused]
 
     def __enter__(self) -> replaying:
-        self._stack.enter_context(switched_on(self._session.recording.run.adapters, self._session.recording.run.tools))
+        recorded = self._session.recording.run
+        self._stack.enter_context(switched_on(recorded.adapters, recorded.tools))
         self._stack.callback(self._session.close)
         self._stack.enter_context(watching_processes(self._session))
         self._stack.enter_context(opened(self._session))

@@ -6,11 +6,11 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from stepfork._context import _frame, busy, child_of_replay, current_frame, leave
+from stepfork._context import _frame, busy, child_of_replay, current_frame, replay_is_open
 from stepfork._invoke import begin
 from stepfork._served import chunks, served, served_chunks, served_later
 from stepfork._spec import hooked
-from stepfork._watch import async_generated, consumed, generated, made, watched
+from stepfork._watch import async_generated, consumed, executed, executed_later, generated, made, watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,21 +61,28 @@ def frame_of(
 ) -> Frame | None:
     """Return the frame of a call that an adapter found; None where it is to run as if it had not been.
 
-    A fault of the adapter costs a recording, not the agent; a replay ends by it.
+    What ``describe`` raises is a fault of the adapter (see :func:`give_up`).
     """
     if not (busy or child_of_replay or kind == "step"):
         return None
     try:
         described = describe()
     except Exception as fault:
-        frame = current_frame()
-        if frame is not None:
-            frame.session.give_up(fault)
+        give_up(fault)
         return None
     if described is None:
         return None
     name, arguments = described
     return begin(hooked(kind, name, tolerance=tolerance), (), arguments, made_in)
+
+
+def give_up(fault: Exception) -> None:
+    """A fault of an adapter costs a recording, not the agent; a replay ends by it, or the call would run."""
+    frame = current_frame()
+    if frame is not None:
+        frame.session.give_up(fault)
+    elif child_of_replay or replay_is_open():
+        raise fault
 
 
 def tell(frame: Frame, result: Any, recorded: Callable[[Any], Any] | None) -> Any:
@@ -101,15 +108,7 @@ def _for_functions(boundary: Boundary) -> Wrapper:
             if boundary.replayed is None:
                 return served(answer)
             return boundary.replayed(lambda: served(answer), instance, args, kwargs)
-        token = _frame.set(frame)
-        try:
-            result = wrapped(*args, **kwargs)
-        except BaseException as error:
-            leave(token)
-            frame.raised(error, "value")
-            raise
-        leave(token)
-        return tell(frame, result, boundary.recorded)
+        return tell(frame, executed(frame, wrapped, *args, **kwargs), boundary.recorded)
 
     return call_function
 
@@ -126,14 +125,7 @@ def _for_coroutines(boundary: Boundary) -> Wrapper:
             if boundary.replayed is None:
                 return await served_later(answer)
             return await boundary.replayed(lambda: served_later(answer), instance, args, kwargs)
-        token = _frame.set(frame)
-        try:
-            result = await wrapped(*args, **kwargs)
-        except BaseException as error:
-            leave(token)
-            frame.raised(error, "value")
-            raise
-        leave(token)
+        result = await executed_later(frame, wrapped, *args, **kwargs)
         if boundary.recorded is None:
             return consumed(frame, result, "value")
         return tell(frame, result, boundary.recorded)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, busy
-from stepfork._warn import warn_once
+from stepfork.adapters._boundary import give_up
 from stepfork.adapters._wire import Exchange, guarded, is_inside, under_way, watch_stream
 from stepfork.adapters._wire_call import begun
 from stepfork.adapters._wire_names import asked_of_http
@@ -90,10 +90,12 @@ def _begun(
     client: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made_in: Frame | None, shape: Shape
 ) -> Exchange | Replies | None:
     """Begin the call that a request is; None where it asks no model."""
+    if not args and "request" not in kwargs:
+        return None  # it is for the client to say so
     try:
         asked = asked_of_http(_request(args, kwargs))
-    except Exception as fault:  # whatever it is, it is for the client to say so
-        warn_once(f"stepfork cannot tell what this request is: {type(fault).__name__}: {fault}")
+    except Exception as fault:
+        give_up(fault)
         return None
     return None if asked is None else begun(asked, client, made_in, shape)
 

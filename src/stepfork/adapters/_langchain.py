@@ -13,9 +13,9 @@ import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from stepfork._context import _frame, busy, leave
+from stepfork._context import busy
 from stepfork._served import served, served_later
-from stepfork._watch import consumed, watched
+from stepfork._watch import consumed, executed, executed_later, watched
 from stepfork.adapters._boundary import frame_of
 
 if TYPE_CHECKING:
@@ -130,15 +130,7 @@ def _body(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, A
         except Exception as error:
             _stop_if_refused(call, error)
             raise
-    token = _frame.set(frame)
-    try:
-        result = wrapped(*args, **kwargs)
-    except BaseException as error:
-        leave(token)
-        frame.raised(error, "value")
-        raise
-    leave(token)
-    return watched(frame, result)
+    return watched(frame, executed(frame, wrapped, *args, **kwargs))
 
 
 async def _abody(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -153,15 +145,7 @@ async def _abody(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping
         except Exception as error:
             _stop_if_refused(call, error)
             raise
-    token = _frame.set(frame)
-    try:
-        result = await wrapped(*args, **kwargs)
-    except BaseException as error:
-        leave(token)
-        frame.raised(error, "value")
-        raise
-    leave(token)
-    return consumed(frame, result, "value")
+    return consumed(frame, await executed_later(frame, wrapped, *args, **kwargs), "value")
 
 
 def _call_of_body(tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _ToolCall | None:

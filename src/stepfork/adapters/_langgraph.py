@@ -10,13 +10,14 @@ import inspect
 import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from stepfork._context import _frame, current_frame, leave
+from stepfork._context import current_frame
 from stepfork._frames import is_users
 from stepfork._home import entry_of_bound
 from stepfork._invoke import begin
 from stepfork._spec import hooked
-from stepfork._watch import async_generated, generated
+from stepfork._watch import async_generated, executed, executed_later, generated
 from stepfork.adapters._langgraph_threads import aload, load, watch_savers
 
 if TYPE_CHECKING:
@@ -42,42 +43,29 @@ def hook(module: ModuleType, patches: Patches) -> None:
 
 
 def _invoke(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> Any:
-    frame = _begun(wrapped, graph, "invoke", args, kwargs)
-    token = None if frame is None else _frame.set(frame)
-    try:
+    def run() -> Any:
         load(graph, _config_of(args, kwargs))
-        result = wrapped(*args, **kwargs)
-    except BaseException as error:
-        _left(token)
-        if frame is not None:
-            frame.raised(error, "value")
-        raise
-    _left(token)
-    if frame is not None:
-        frame.returned(result, "value")
+        return wrapped(*args, **kwargs)
+
+    frame = _begun(wrapped, graph, "invoke", args, kwargs)
+    if frame is None:
+        return run()
+    result = executed(frame, run)
+    frame.returned(result, "value")
     return result
 
 
 async def _ainvoke(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> Any:
-    frame = _begun(wrapped, graph, "ainvoke", args, kwargs)
-    token = None if frame is None else _frame.set(frame)
-    try:
+    async def run() -> Any:
         await aload(graph, _config_of(args, kwargs))
-        result = await wrapped(*args, **kwargs)
-    except BaseException as error:
-        _left(token)
-        if frame is not None:
-            frame.raised(error, "value")
-        raise
-    _left(token)
-    if frame is not None:
-        frame.returned(result, "value")
+        return await wrapped(*args, **kwargs)
+
+    frame = _begun(wrapped, graph, "ainvoke", args, kwargs)
+    if frame is None:
+        return await run()
+    result = await executed_later(frame, run)
+    frame.returned(result, "value")
     return result
-
-
-def _left(token: Any) -> None:
-    if token is not None:
-        leave(token)
 
 
 def _stream(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> Any:
@@ -100,8 +88,8 @@ def _astream(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> 
 
 # -- the step
 
-_steps: dict[int, tuple[Spec, set[int]]] = {}
-"""By its id each spec of graphs, held so that it stays its own, and the ids of the graphs that it is of."""
+_steps: dict[int, tuple[Spec, WeakSet[Any]]] = {}
+"""By its id each spec of graphs, held so that it stays its own, and the graphs that it is of."""
 
 
 def _begun(wrapped: Any, graph: Any, method: str, args: tuple[Any, ...], kwargs: Given) -> Frame | None:
@@ -111,7 +99,7 @@ def _begun(wrapped: Any, graph: Any, method: str, args: tuple[Any, ...], kwargs:
     if outer_spec is not None and outer_spec.kind != "step":
         return None
     around = _steps.get(id(outer_spec))
-    if around is not None and id(graph) in around[1]:
+    if around is not None and graph in around[1]:
         return None
     try:
         spec = _spec_of(graph, method)
@@ -128,7 +116,7 @@ def _begun(wrapped: Any, graph: Any, method: str, args: tuple[Any, ...], kwargs:
 def _spec_of(graph: Any, method: str) -> Spec:
     entry = entry_of_bound(graph, method)
     spec = hooked("step", _name_of(graph, entry), file=_file_of(entry), entry=entry)
-    _steps.setdefault(id(spec), (spec, set()))[1].add(id(graph))
+    _steps.setdefault(id(spec), (spec, WeakSet()))[1].add(graph)
     return spec
 
 

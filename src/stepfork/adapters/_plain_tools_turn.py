@@ -64,6 +64,14 @@ class PlainTool(StandIn):
             return self._call(types.MethodType(self.original, owner), owner, tuple(rest), kwargs)
         return self._call(self.original, None, args, kwargs)
 
+    def __reduce__(self) -> Any:
+        """For what pickles a function by its code, to have it called in another process."""
+        return _again, (self.original, self.spec.options.name, self.is_method)
+
+
+def _again(original: types.FunctionType, name: str, is_method: bool) -> PlainTool:
+    return PlainTool(original, name, is_method=is_method)
+
 
 def tool_in(function: types.FunctionType) -> PlainTool | None:
     """Return what a function was turned into; None for one that is as its author wrote it."""

@@ -95,7 +95,9 @@ _patches: dict[str, dict[str, Patches]] = {}
 _for_good: set[str] = set()
 """The adapters that the program itself has switched on."""
 _needed: Counter[str] = Counter()
-"""How many replays that go on need an adapter that the program has not switched on."""
+"""How many replays that go on need an adapter."""
+_misfits: dict[str, str] = {}
+"""Of an adapter that is switched on and could not hook its library, why not."""
 _watched: set[str] = set()
 """The modules whose import is waited for."""
 _others: dict[str, Adapter] = {}
@@ -151,8 +153,7 @@ def switched_on(names: Iterable[str], tools: Iterable[str] = ()) -> Iterator[Non
     """
     with ExitStack() as stack:
         for name in names:
-            if name not in _for_good:
-                stack.enter_context(_needed_on(_for_replay(name)))
+            stack.enter_context(_needed_on(_for_replay(name)))
         if tools:
             from stepfork.adapters._plain_tools_named import name_tools
 
@@ -206,6 +207,7 @@ def _for_replay(name: str) -> Adapter:
 def _switch_on(adapter: Adapter) -> None:
     with _lock:
         if adapter.name in adapters_on:
+            _refuse_misfit(adapter)
             return
         follow_into_children()
         adapters_on.add(adapter.name)
@@ -220,6 +222,7 @@ def _switch_on(adapter: Adapter) -> None:
 def _switch_off(adapter: Adapter) -> None:
     with _lock:
         adapters_on.discard(adapter.name)
+        _misfits.pop(adapter.name, None)
         for patches in reversed(_patches.pop(adapter.name, {}).values()):
             patches.undo()
         plain_tools = sys.modules.get("stepfork.adapters._plain_tools")
@@ -254,18 +257,21 @@ def _hook(adapter: Adapter, module: ModuleType) -> None:
         _function(adapter.hooks[module.__name__])(module, patches)
     except Exception as fault:
         patches.undo()
-        what = f"{type(fault).__name__}: {fault} (in {module.__name__})"
-        if not _needed[adapter.name]:
-            warn_once(f"stepfork cannot record {adapter.name} here: {what}")
-            return
-        raise AdapterFailed(
-            f"the adapter {adapter.name!r} does not fit the library as it is installed here",
-            detail=[("why", what)],
-            ways_on=[
-                "install the version of the library that the run was recorded with, or upgrade stepfork"
-            ],
-            adapter=adapter.name,
-        ) from fault
+        what = _misfits[adapter.name] = f"{type(fault).__name__}: {fault} (in {module.__name__})"
+        _refuse_misfit(adapter)
+        warn_once(f"stepfork cannot record {adapter.name} here: {what}")
+
+
+def _refuse_misfit(adapter: Adapter) -> None:
+    """Raise AdapterFailed where a replay needs an adapter that could not hook its library."""
+    if not _needed[adapter.name] or adapter.name not in _misfits:
+        return
+    raise AdapterFailed(
+        f"the adapter {adapter.name!r} does not fit the library as it is installed here",
+        detail=[("why", _misfits[adapter.name])],
+        ways_on=["install the version of the library that the run was recorded with, or upgrade stepfork"],
+        adapter=adapter.name,
+    )
 
 
 def _function(
@@ -279,7 +285,7 @@ def _function(
 
 
 def _named(name: str) -> Adapter:
-    for adapter in BUILT_IN:
+    for adapter in (*BUILT_IN, *_others.values()):
         if adapter.name == name:
             return adapter
     adapters = {adapter.name: adapter for adapter in _all()}

@@ -11,8 +11,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, busy
-from stepfork._warn import warn_once
 from stepfork.adapters import _keys
+from stepfork.adapters._boundary import give_up
 from stepfork.adapters._wire import is_inside, under_way
 from stepfork.adapters._wire_call import begun
 from stepfork.adapters._wire_names import asked_of_sdk
@@ -99,7 +99,7 @@ def _begun(
         asked = asked_of_sdk(sdk, args[1] if len(args) > 1 else kwargs["options"])
         sender = client._client
     except Exception as fault:
-        warn_once(f"stepfork cannot tell what this request is: {type(fault).__name__}: {fault}")
+        give_up(fault)
         return None
     if is_inside(sender):
         return None  # hooked twice: for the SDK itself, and for what is built on it

@@ -13,6 +13,7 @@ from stepfork._near import did_you_mean, near_names
 from stepfork._store import find_run, runs_folder
 from stepfork._text import ago
 from stepfork.cli import _words
+from stepfork.cli._answers import answer_of
 from stepfork.cli._arguments import add_run
 from stepfork.cli._terminal import Line, Span, Style, columns, cut, glyphs, show, show_json, width
 from stepfork.cli._values import exception_text, first_lines, pretty, pretty_fields, short_input, text_of
@@ -254,13 +255,19 @@ def _whole_call(run: Run, call: Call) -> Iterator[Line]:
     if call.lossy:
         yield [Span("something in it could not be recorded and stands as a placeholder", "warning")]
     yield from _section("input", pretty_fields(call.input, width() - 2) or ["(no arguments)"])
+    answer = answer_of(call.outcome.items)
+    if answer is not None:
+        yield from _section("answer", [line for text in answer.lines for line in text.splitlines()])
     if call.outcome.items is not None:
-        yield from _section("chunks", pretty(call.outcome.items, width() - 2))
+        yield from _section(
+            "chunks" if answer is None else "as it came over the wire",
+            pretty(call.outcome.items, width() - 2),
+        )
     if call.outcome.has_exception:
         yield from _section(call.outcome.status, pretty(call.outcome.value, width() - 2), "failed")
         if call.outcome.origin not in (None, call.address):
             yield [Span(f"  first seen at {call.outcome.origin}", "faint")]
-    elif call.outcome.status == "returned":
+    elif call.outcome.status == "returned" and answer is None:
         yield from _section("output", pretty(call.outcome.value, width() - 2))
     if call.outcome.changes:
         yield from _section("changed in place", pretty_fields(call.outcome.changes, width() - 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepfork.cli._answers import answer_of
 from stepfork.cli._terminal import Span
 from stepfork.cli._values import exception_text, short, short_type
 
@@ -88,6 +89,9 @@ def call_outcome(call: Call, limit: int, *, told_below: bool = False) -> str:
     """Return what a call did, in one line; of an exception that is told elsewhere only the type."""
     result = call.outcome
     if result.status == "returned":
+        answer = answer_of(result.items)
+        if answer is not None:
+            return " ".join(" ".join(answer.lines).split())
         chunks = f"{len(result.items)} chunks " if result.items is not None else ""
         return chunks.rstrip() if chunks and result.value is None else chunks + short(result.value, limit)
     if not result.has_exception:
