@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stepfork
-from plain_agents import MODULES, STYLES, declare, load
+from plain_agents import FUNCTIONS, MODULES, STYLES, declare, load
 from project import Project
 from stepfork._calls import Run
 from stepfork._context import tools_on
@@ -169,6 +169,20 @@ def test_what_was_a_tool_when_a_run_began_is_one_from_the_start_of_its_replay(tm
     assert (replayed.error, replayed.value) == (None, result)
 
 
+def test_what_became_a_tool_later_in_a_run_is_one_from_the_start_of_its_replay(tmp_path: Path) -> None:
+    """What it did before is not in the run: the replay stops there and says why, and nothing is executed."""
+    recorded(tmp_path / "run.jsonl", load(tmp_path, PREFETCH, may_run=True))
+    before = read_run(tmp_path / "run.jsonl")
+    assert (before.tools, tools_of(before)) == ((), ["lookup", "refund"])
+    assert before.found == ("plain_shop_agent:lookup=lookup", "plain_shop_agent:refund=refund")
+    _plain_tools.turn_back()
+
+    agent = load(tmp_path, PREFETCH, may_run=False)
+    (frontier,) = stepfork.replay(tmp_path / "run.jsonl", agent.main).frontiers
+    assert frontier.call.input == {"order_id": "before the first request"}
+    assert frontier.why.endswith("stepfork run --tool plain_shop_agent:lookup does from the start")
+
+
 def test_every_function_is_as_its_author_wrote_it_once_it_is_undone(tmp_path: Path) -> None:
     """Switched off, nothing of ours is left in the functions; and nothing is recorded any more."""
     agent = load(tmp_path, STYLES["a table"], may_run=True)
@@ -235,6 +249,27 @@ def test_a_tool_that_ran_unseen_is_told_once_and_noted_in_the_run(tmp_path: Path
     assert before.unseen == ("lookup", "refund")
     with pytest.raises(FailingRun, match="would run lookup, refund again"):
         check_wishes(before, Wishes())
+
+
+HIDDEN = (
+    FUNCTIONS.replace("def lookup", "def one").replace("def refund", "def other")
+    + """
+def execute(name, args):
+    return one(**args) if name == "lookup" else other(**args)
+"""
+)
+
+
+def test_a_replay_ends_where_a_fixed_agent_hides_its_tools(tmp_path: Path) -> None:
+    """The first has run by then, which the frontier says; no other does."""
+    recorded(tmp_path / "run.jsonl", load(tmp_path, STYLES["a table"], may_run=True))
+    _plain_tools.turn_back()
+    agent = load(tmp_path, HIDDEN, may_run=True)
+    replayed = stepfork.replay(tmp_path / "run.jsonl", agent.main)
+    assert agent.RAN == ["lookup A-17 eu"]
+    assert [(each.call.name, each.why) for each in replayed.frontiers] == [
+        ("lookup", "its function was not found, and ran live: decorate it")
+    ]
 
 
 MISFIT = """

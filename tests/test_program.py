@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from project import MINIMAL, Project
 from stepfork import errors
 from stepfork._calls import Entry
 from stepfork._home import entry_of_bound
+from stepfork._recording import read_run
 
 AGENT = """
     import argparse
@@ -234,6 +236,7 @@ PROGRAM = """
     def main():
         signal.signal(signal.SIGTERM, lambda *_: None)
         os.chdir("/")
+        os.environ["SET_BY_PROGRAM"] = os.environ.pop("SET_BY_TEST", "")
         sys.excepthook = print
         sys.path.append("/nowhere")
         atexit.register(SEEN.append, "exit")
@@ -273,14 +276,19 @@ def _program(root: Path, **words: str) -> Any:
 
 
 @pytest.mark.parametrize("words", [{"script": "p.py"}, {"module": "pkg.p"}])
-def test_what_a_program_changes_is_put_back(scratch: Project, words: dict[str, str]) -> None:
-    """``__main__``, arguments, path, folder, hooks and signal handlers are the caller's again."""
+def test_what_a_program_changes_is_put_back(
+    scratch: Project, words: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``__main__``, arguments, path, folder, environment, hooks and handlers are the caller's again."""
+    monkeypatch.setenv("SET_BY_TEST", "yes")
+    environment = dict(os.environ)
     before = (sys.modules["__main__"], sys.argv, sys.path[:], sys.excepthook, Path.cwd(), atexit.register)
     handler, threads = signal.getsignal(signal.SIGTERM), threading.enumerate()
     program = _program(scratch.root, **words)
     assert program() is None
     after = (sys.modules["__main__"], sys.argv, sys.path[:], sys.excepthook, Path.cwd(), atexit.register)
     assert after == before
+    assert dict(os.environ) == environment
     assert (signal.getsignal(signal.SIGTERM), threading.enumerate()) == (handler, threads)
     assert sys.modules["seen_by_test"].told == [[], "thread", "first", "exit"]
 
@@ -323,6 +331,52 @@ def test_a_program_called_by_hand_opens_a_run(project: Project) -> None:
     assert (shown.code, shown.out) == (0, "['a']\n"), shown
     (run,) = project.stepfork("runs", "--json").json["runs"]
     assert (run["name"], run["failure"]) == ("my_agent", None)
+
+
+NAMED = """
+    import os
+    import sys
+    from os.path import *
+
+    pay = None
+
+
+    def pay(order_id):
+        assert not os.environ.get("NEVER"), "the tool runs"
+        return f"paid {order_id}"
+
+
+    class Desk:
+        @classmethod
+        def ask(cls, order_id):
+            assert not os.environ.get("NEVER"), "the tool runs"
+            return f"asked {order_id}"
+
+
+    gone, kept = 1, pay("first")
+    del gone
+    count: int = 1
+    names = set(dir()) == set(globals()) == set(locals()) == set(vars(sys.modules["__main__"]))
+    exec("pay_back = pay")
+    raise KeyError(f"{kept} {Desk.ask('second')} {pay_back('third')} {names} {'gone' in globals()}")
+"""
+
+
+@pytest.mark.parametrize("command", [("my_agent.py",), ("-m", "my_agent")])
+def test_tools_of_the_program_itself_are_tools_from_their_definition_on(
+    project: Project, command: tuple[str, ...]
+) -> None:
+    """Its own lines may call them before any model is asked, when it is recorded and when it is replayed."""
+    project.write({"my_agent.py": NAMED})
+    tools = ("--tool", "my_agent:p*", "--tool", "my_agent:Desk.ask")
+    seen = project.stepfork("run", *tools, "--", "python", *command)
+    error = "KeyError: 'paid first asked second paid third True False'"
+    assert error in seen.err, seen
+    made = project.stepfork("make-test", "--json", env={"NEVER": "1"})
+    assert (made.code, made.json["reason"]) == (0, error), made
+    (recording,) = project.files("tests/recordings")
+    calls = [each.name for each in read_run(project.root / recording).walk() if each.kind == "tool"]
+    assert calls == ["pay", "ask" if "ask" in calls else "Desk.ask", "pay"]
 
 
 def test_an_object_is_found_by_its_name_in_a_module(

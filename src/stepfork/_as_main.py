@@ -5,18 +5,22 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 MAIN = "__main__"
 _CANNOT_START = 2
 """The exit code of an interpreter that cannot open its script."""
+
+when_defined: list[Callable[[dict[str, Any], str], None]] = []
+"""Called with the names of a program and the one that a line of it has just given a value; mostly empty."""
 
 
 @final
@@ -56,7 +60,12 @@ class Source:
 
             # What the interpreter itself calls, so that tracebacks show the same frames.
             run_as_main: Any = runpy._run_module_as_main  # type: ignore[attr-defined]
-            run_as_main(self.module or MAIN, alter_argv=bool(self.module))
+            if when_defined:
+                vars(runpy)["exec"] = _execute_first  # which its own code finds before the built-in one
+            try:
+                run_as_main(self.module or MAIN, alter_argv=bool(self.module))
+            finally:
+                vars(runpy).pop("exec", None)
         else:
             _execute_file(self._path, main)
 
@@ -85,4 +94,40 @@ def _execute_file(path: str, main: ModuleType) -> None:
         print(f"{sys.orig_argv[0]}: {why}", file=sys.stderr)
         raise SystemExit(_CANNOT_START) from None
     code = compiled and compiled.get_code(MAIN)
-    exec(code or compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    _execute(code or compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def _execute_first(code: CodeType, names: dict[str, Any]) -> None:
+    """Execute the program itself in the place of ``exec``, and not what the program executes so."""
+    import runpy
+
+    vars(runpy).pop("exec", None)
+    _execute(code, names)
+
+
+def _execute(code: CodeType, names: dict[str, Any]) -> None:
+    exec(code, names, _Watched(names) if when_defined else None)
+
+
+class _Watched(MutableMapping[str, Any]):
+    """The names of a program for its own lines; what they define is told at once, before they call it."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._names = names
+
+    def __getitem__(self, name: str) -> Any:
+        return self._names[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._names[name] = value
+        for tell in when_defined:
+            tell(self._names, name)
+
+    def __delitem__(self, name: str) -> None:
+        del self._names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -168,6 +168,9 @@ class Run(msgspec.Struct, omit_defaults=True, eq=False):
     """The adapters that were switched on when it began; a replay needs the same."""
     tools: tuple[str, ...] = ()
     """The functions without a decorator that were tools when it began, ``module:function=tool``."""
+    found: tuple[str, ...] = ()
+    """Those that became tools while it went on, likewise; a replay has them from its beginning, for it is to
+    run none of them, and what they did before is not in the run."""
     unseen: tuple[str, ...] = ()
     """The tools that ran where stepfork did not see them: a replay would run them again."""
     facts: list[str] = []

@@ -99,6 +99,31 @@ class Frame(Protocol):
         """The consumer left the stream before its end."""
 
 
+class NoCall:
+    """Stands in the place of a frame where no call is under way: there is nothing to note."""
+
+    answer: Answer | None = None
+    is_ended = False
+
+    def streaming(self, shape: Shape) -> None:
+        """No chunks come."""
+
+    def item(self, value: object) -> None:
+        """No chunks come."""
+
+    def used(self, usage: Usage) -> None:
+        """No model is asked."""
+
+    def returned(self, value: object, shape: Shape) -> None:
+        """Nothing ends."""
+
+    def raised(self, error: BaseException, shape: Shape) -> None:
+        """Nothing ends."""
+
+    def closed_early(self, shape: Shape) -> None:
+        """Nothing ends."""
+
+
 class Session(Protocol):
     """A run being recorded, or a replay."""
 

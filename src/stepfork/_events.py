@@ -96,6 +96,13 @@ class ToolUnseen(msgspec.Struct, tag_field="event", tag="unseen"):
     tool: str
 
 
+class ToolFound(msgspec.Struct, tag_field="event", tag="found"):
+    """A function without a decorator became a tool while the run went on; its calls before are not there."""
+
+    tool: str
+    """``module:function=tool``."""
+
+
 class RunEnded(msgspec.Struct, tag_field="event", tag="close", omit_defaults=True):
     """The last line that the recording process writes."""
 
@@ -118,6 +125,7 @@ Event: TypeAlias = (
     | CallEnded
     | RunMarked
     | ToolUnseen
+    | ToolFound
     | RunEnded
     | FactsFound
 )

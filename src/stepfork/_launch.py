@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from stepfork import _context
 from stepfork._as_main import Source
-from stepfork._deferred import Deferred
 from stepfork._frames import PACKAGE
+from stepfork._unopened_run import UnopenedRun
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _is_ours(filename: str) -> bool:
 
 
 @final
-class Launch(Deferred):
+class Launch(UnopenedRun):
     """The run of a whole program; its first call opens it."""
 
     def __init__(self, spec: ProgramSpec, argv: list[str]) -> None:

@@ -17,7 +17,7 @@ import wrapt
 
 from stepfork import _context
 from stepfork._context import Frame, _frame, running
-from stepfork._deferred import Deferred
+from stepfork._unopened_run import UnopenedRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepfork._spec import Spec
 
 
-class Job(Deferred):
+class Job(UnopenedRun):
     """What runs here for a run in another process.
 
     A step that is called in it opens a run, as ever. For a tool outside of any step it opens one itself.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, final
 from stepfork._as_main import MAIN, Source
 from stepfork._home import entry_of_program
 from stepfork._invoke import for_functions
+from stepfork._lent_process import ended_as_a_process, put_back_after
 from stepfork._paths import project_root
 from stepfork._spec import GivenSpec, Options, address_part
-from stepfork._stage import ended_as_a_process, put_back_after
 from stepfork.errors import EntryNotFound, OptionError
 
 if TYPE_CHECKING:

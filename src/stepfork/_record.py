@@ -29,6 +29,7 @@ from stepfork._events import (
     RunEnded,
     RunMarked,
     RunStarted,
+    ToolFound,
     ToolUnseen,
     encode_line,
     redacted,
@@ -163,6 +164,7 @@ class Recorder:
         self.called: Counter[str] = Counter()
         """How often each tool was called."""
         self._unseen: set[str] = set()
+        self._found: set[str] = set()
         self._short_line = min(SHORT_LINE, journal.blob_bytes)
         self._shortener = Shortener(journal.outsource)
         self._streams: dict[RecordedFrame, Shape] = {}
@@ -176,6 +178,7 @@ class Recorder:
     def start(self) -> None:
         """Set the clock, and keep the header for the first line."""
         self._clock = time.perf_counter()
+        self._found = set(_context.tools_on)
         header = RunStarted(
             FORMAT_VERSION,
             self.id,
@@ -186,7 +189,7 @@ class Recorder:
             self._entry,
             _context.parent_run(),
             tuple(sorted(_context.adapters_on)),
-            tuple(sorted(_context.tools_on)),
+            tuple(sorted(self._found)),
         )
         self._header = self._redacted_line(header)
 
@@ -213,6 +216,7 @@ class Recorder:
         repeats = spec.options.repeats
         if spec.kind == "tool":
             self.called[spec.name] += 1
+            self._note_found()
         with self._lock:
             number = next(parent.numbers.setdefault(spec.name, count(1)))  # at once, for signal handlers
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
@@ -220,6 +224,12 @@ class Recorder:
             frame.tally = Tally() if spec.kind == "model" else parent.tally if _is_part(spec) else None
             self._write(CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats))
         return frame
+
+    def _note_found(self) -> None:
+        """Write which functions have become tools since the run began."""
+        for tool in sorted(_context.tools_on - self._found):
+            self._found.add(tool)
+            self._write(ToolFound(tool))
 
     @_harmless
     def streaming(self, frame: RecordedFrame, shape: Shape) -> None:
@@ -288,6 +298,10 @@ class Recorder:
         if tool not in self._unseen:
             self._unseen.add(tool)
             self._write(ToolUnseen(tool))
+            warn_once(
+                f"stepfork did not see the tool {tool!r} at work: decorate the function that does it with "
+                "@stepfork.tool, or name that in [tool.stepfork] tools"
+            )
 
     def left(self, frame: RecordedFrame, error: BaseException | None) -> None:
         """The root's end is the run's end."""

@@ -19,6 +19,7 @@ from stepfork._events import (
     RunEnded,
     RunMarked,
     RunStarted,
+    ToolFound,
     ToolUnseen,
     decode_line,
 )
@@ -220,6 +221,7 @@ class _RunReader:
         self.marks: list[RunMarked] = []
         self.facts: list[str] = []
         self.unseen: list[str] = []
+        self.found: list[str] = []
 
     def read(self, line_number: int, event: Event) -> None:
         match event:
@@ -227,6 +229,8 @@ class _RunReader:
                 self.marks.append(event)
             case ToolUnseen():
                 self.unseen.append(event.tool)
+            case ToolFound():
+                self.found.append(event.tool)
             case RunEnded():
                 self.ended = event
             case FactsFound():
@@ -256,6 +260,7 @@ class _RunReader:
             parent=self.header.parent,
             adapters=self.header.adapters,
             tools=self.header.tools,
+            found=tuple(self.found),
             unseen=tuple(self.unseen),
             facts=self.facts,
         )

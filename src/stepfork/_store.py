@@ -163,6 +163,7 @@ def _last_failed(folder: Path) -> StoredRun:
         *([f"one was cut off: stepfork show {cut_off}"] if cut_off else []),
         "the runs that are kept: stepfork runs",
         "a run that went wrong without an exception: stepfork fail RUN --reason TEXT",
+        "an exception that came after the recorded step: @stepfork.step on the function that raised it",
     ]
     raise RunNotFound(
         "no run failed" if runs else "no run was kept yet",
@@ -178,8 +179,10 @@ def how_to_record() -> list[str]:
     if not settings(project_root(Path.cwd())).record:
         return ["Recording is switched off here: the setting record, or STEPFORK_RECORD."]
     return [
-        "A run is recorded there when code of this project calls a function with @stepfork.step,",
-        'or opens one by hand: with stepfork.run("name"). Under pytest nothing is recorded.',
+        "Record a program as it is: stepfork run -- python my_agent.py. Else a run is recorded there when",
+        "code of this project calls a function with @stepfork.step, or a graph after stepfork.instrument(),",
+        'or opens one by hand: with stepfork.run("name"). Under pytest nothing is recorded, nor is a program',
+        "that ended before its first call: without a key of its provider, for example.",
     ]
 
 

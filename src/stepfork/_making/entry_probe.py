@@ -25,8 +25,7 @@ from stepfork.errors import StepforkError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepfork._calls import Shape, Usage
-    from stepfork._context import Answer, Frame, Session
+    from stepfork._context import Frame, Session
     from stepfork._spec import Spec
 
 MARK = "stepfork-probe:"
@@ -36,12 +35,11 @@ class ImportRunsAgent(BaseException):
     """Ends an import that goes on to run the agent; not for catching."""
 
 
-class _Refusal:
+class _Refusal(_context.NoCall):
     """A session in which no call may begin, and the frame of the import that goes on in it."""
 
     is_replay = True
     is_open = True
-    answer: Answer | None = None
 
     def __init__(self) -> None:
         self.refused: list[str] = []
@@ -64,29 +62,6 @@ class _Refusal:
 
     def forget(self) -> None:
         """A child that is forked here may call as little as this process."""
-
-    @property
-    def is_ended(self) -> bool:
-        """An import has no outcome."""
-        return False
-
-    def streaming(self, shape: Shape) -> None:
-        """An import has no chunks."""
-
-    def item(self, value: object) -> None:
-        """An import has no chunks."""
-
-    def used(self, usage: Usage) -> None:
-        """An import asks no model."""
-
-    def returned(self, value: object, shape: Shape) -> None:
-        """An import is not recorded."""
-
-    def raised(self, error: BaseException, shape: Shape) -> None:
-        """An import is not recorded."""
-
-    def closed_early(self, shape: Shape) -> None:
-        """An import has no chunks."""
 
 
 def _line_of_caller() -> str:

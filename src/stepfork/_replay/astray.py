@@ -13,6 +13,8 @@ from stepfork._replay.site import call_site
 from stepfork.errors import AmbiguousReplay, ReplayStopped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from stepfork._calls import Plain
     from stepfork._context import AmbiguousFrame
     from stepfork._replay.session import Replay
@@ -44,3 +46,16 @@ def late_call(session: Replay, spec: Spec, parent: ReplayFrame, plain: dict[str,
     address = child_address(parent.call.address, spec.name, 1)
     call = Call(spec.kind, spec.name, address, plain, Outcome("stopped"))
     return ReplayFrame(session, spec, call, answer=Stop(stopped))
+
+
+def why_unrecorded(spec: Spec, call: Call, found: Iterable[str], made: Iterable[Call]) -> str:
+    """Return why the recording cannot answer a call.
+
+    ``found`` are the functions that became tools while the run went on, ``made`` the calls of the replay.
+    """
+    name = spec.options.name
+    functions = [entry.rpartition("=")[0] for entry in found if entry.rpartition("=")[2] == name]
+    is_first = all(each is call or each.name != spec.name for each in made)
+    if not functions or not spec.is_hooked or not is_first:
+        return "the recording holds no such call"
+    return f"the run knew it as a tool only later; stepfork run --tool {functions[0]} does from the start"

@@ -58,7 +58,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
 
     def __enter__(self) -> replaying:
         recorded = self._session.recording.run
-        self._stack.enter_context(switched_on(recorded.adapters, recorded.tools))
+        self._stack.enter_context(switched_on(recorded.adapters, recorded.tools + recorded.found))
         self._stack.callback(self._session.close)
         self._stack.enter_context(watching_processes(self._session))
         self._stack.enter_context(opened(self._session))

@@ -115,9 +115,14 @@ class Conductor:
             return not self.session.failures.was_served(error)
         return isinstance(error, asyncio.CancelledError) and self.limit.is_cancelled_from_outside()
 
+    def _adapters(self) -> contextlib.AbstractContextManager[None]:
+        """What was a tool at any time of the run is one from the start: no body of it is to run."""
+        run = self.recording.run
+        return switched_on(run.adapters, run.tools + run.found)
+
     def play(self) -> Replayed:
         """Run a root in this thread; an async one in an event loop of its own."""
-        with switched_on(self.recording.run.adapters, self.recording.run.tools):
+        with self._adapters():
             return self._play()
 
     def _play(self) -> Replayed:
@@ -136,7 +141,7 @@ class Conductor:
 
     async def aplay(self) -> Replayed:
         """Run an async root in the event loop that is running."""
-        with switched_on(self.recording.run.adapters, self.recording.run.tools):
+        with self._adapters():
             with self._on_stage():
                 await self._awaited(self._call)
             return self._result()
@@ -219,7 +224,7 @@ class Conductor:
             under_way=session.failures.under_way,
             unused_calls=session.unused,
             unknown_overrides=self.overrides.unknown([*self.recording.addresses, *addresses]),
-            facts=session.facts,
+            facts=session.bindings.facts,
             clock=session.clock,
             rules={name: rules for name, rules in session.rules.items() if rules is not None},
             given_rules=session.given_rules,

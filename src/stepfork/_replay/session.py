@@ -13,11 +13,11 @@ import msgspec
 
 from stepfork._calls import Call, Outcome, child_address, parent_address
 from stepfork._codec import encode
-from stepfork._context import AmbiguousFrame
+from stepfork._context import AmbiguousFrame, current_frame
 from stepfork._mutation.watch import changes_of, watch
 from stepfork._replay.answer import recorded_answer
 from stepfork._replay.arrival import arrivals_of
-from stepfork._replay.astray import late_call, lost_call
+from stepfork._replay.astray import late_call, lost_call, why_unrecorded
 from stepfork._replay.bindings import Bindings
 from stepfork._replay.failures import Failures
 from stepfork._replay.frame import Frontier, ReplayFrame
@@ -27,13 +27,13 @@ from stepfork._replay.order import put_in_order
 from stepfork._replay.serve import Injected, Stop
 from stepfork._replay.settle import settle
 from stepfork._replay.site import call_site
+from stepfork._spec import hooked
 from stepfork.errors import OptionError, ReplayStopped, StepforkError
 from stepfork.tolerance import Rule, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stepfork._alias import Facts
     from stepfork._calls import Plain
     from stepfork._context import Turn
     from stepfork._redact import Redactor, Stream
@@ -113,11 +113,6 @@ class Replay:
     def calls(self) -> list[Call]:
         """The outermost calls that were made: the root alone, but for agents that are no single step."""
         return self._top.call.children
-
-    @property
-    def facts(self) -> Facts:
-        """The id-like texts that are compared exactly."""
-        return self.bindings.facts
 
     @property
     def clock(self) -> tuple[float, float]:
@@ -239,6 +234,14 @@ class Replay:
                 self.failures.stopped_here(parent_address(call.address))
                 self.frontiers.append(Frontier(call, why, look))
         return ReplayStopped(f"{call.address}: {why}")
+
+    def unseen(self, tool: str) -> None:
+        """Stop where a tool has run that was no call: no more of it is to reach the world."""
+        spec, frame = hooked("tool", tool), current_frame()
+        parent = self._below(frame if isinstance(frame, ReplayFrame) else self.base, spec)
+        call = self._add(spec, parent, self._new_address(tool, parent), {})
+        recorded = [each for each in self.recording.run.walk() if each.name == spec.name]
+        raise self.stop(call, "its function was not found, and ran live: decorate it", lambda: recorded)
 
     # -- places
 
@@ -368,7 +371,11 @@ class Replay:
             frame.answer = recorded_answer(self, spec, match.call, call, arguments)
             frame.answer.turn = turn
         else:
-            why = _UNDER_WAY if match else "the recording holds no such call"
+            why = (
+                _UNDER_WAY
+                if match
+                else why_unrecorded(spec, call, self.recording.run.found, self._top.call.walk())
+            )
             frame.answer = Stop(self.stop(call, why, lambda: self._pool.nearest(request)))
 
     def _turn(self, match: Match | None) -> Turn | None:

@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepfork._context import tools_on
+from stepfork._as_main import when_defined
+from stepfork._context import replay_is_open, tools_on
 from stepfork._spec import name_of
 from stepfork._warn import warn_once
 from stepfork.adapters import _plain_tools_turn as turn
@@ -49,6 +50,8 @@ class Entry(NamedTuple):
 
 waiting: set[Entry] = set()
 """Those of modules that were not there yet."""
+_all: set[Entry] = set()
+"""All of them: a program may run again, and define a name twice."""
 
 
 def name_tools(tools: Iterable[Any]) -> None:
@@ -77,6 +80,9 @@ def apply_to(namespaces: Iterable[Mapping[str, Any]]) -> None:
 def forget() -> None:
     """Wait for nothing any more."""
     waiting.clear()
+    _all.clear()
+    if _defined in when_defined:
+        when_defined.remove(_defined)
 
 
 def main_names() -> Mapping[str, Any]:
@@ -91,6 +97,9 @@ def _name_tool(text: str) -> None:
     entry = Entry.of(text)
     tools_on.add(text)
     waiting.add(entry)
+    _all.add(entry)
+    if _defined not in when_defined:
+        when_defined.append(_defined)
     apply_to(
         [
             namespace_of(module)
@@ -102,10 +111,26 @@ def _name_tool(text: str) -> None:
         wrapt.register_post_import_hook(_imported, entry.module)
 
 
+def _defined(names: dict[str, Any], name: str) -> None:
+    """Make a tool of what a line of the program has defined just now: the next may call it."""
+    if not callable(names[name]):
+        return
+    try:
+        for entry in [each for each in _all if fnmatchcase(name, each.qualname.partition(".")[0])]:
+            if _is_of(entry, names):
+                _apply(entry, names)
+    except Exception as fault:  # in the midst of the user's program
+        if replay_is_open():
+            raise
+        warn_once(f"stepfork cannot make a tool of {name}: {type(fault).__name__}: {fault}")
+
+
 def _imported(module: ModuleType) -> None:
     try:
         apply_to([namespace_of(module)])
     except Exception as fault:  # in the midst of the user's import
+        if replay_is_open():
+            raise  # else they would run
         warn_once(f"stepfork cannot find the tools of {module.__name__}: {type(fault).__name__}: {fault}")
 
 

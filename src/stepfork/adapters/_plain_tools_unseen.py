@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._context import current_frame
 from stepfork._spec import address_part
-from stepfork._warn import warn_once
 from stepfork.adapters._plain_tools_declared import last_turn
 
 if TYPE_CHECKING:
@@ -28,19 +27,19 @@ _before: weakref.WeakKeyDictionary[Any, _Before] = weakref.WeakKeyDictionary()
 
 
 def note_unseen(body: object, declared: Collection[str], covered: Container[str]) -> None:
-    """Note in the run that is recorded which tools the model is given results of, with no call to show.
+    """Note in the run which tools the model is given results of, with no call to show; a replay ends by it.
 
     Not those whose functions are known (they may have been refused, or given arguments that do not fit), nor
     what a function of another name may have done. The results in the first request of a run are older.
     """
     session: Any = getattr(current_frame(), "session", None)
-    if session is None or session.is_replay:
+    if session is None:
         return
     turn = last_turn(body)
     before = _before.get(session)
     root = getattr(session, "root", None)  # of a run that its first call opens
     recorder = session if root is None else root.session
-    called = Counter(getattr(recorder, "called", {}))
+    called = _called(recorder)
     if before is None:
         _before[session] = _Before(frozenset(turn.answered), called)
         return
@@ -55,10 +54,14 @@ def note_unseen(body: object, declared: Collection[str], covered: Container[str]
     ):
         for name in sorted(set(missing)):
             recorder.unseen(name)
-            warn_once(
-                f"stepfork did not see the tool {name!r} at work: decorate the function that does it with "
-                "@stepfork.tool, or name that in [tool.stepfork] tools"
-            )
+
+
+def _called(session: Any) -> Counter[str]:
+    """Return how often each tool was called, and not merely asked for."""
+    if not session.is_replay:
+        return Counter(getattr(session, "called", {}))
+    made = (call for outermost in getattr(session, "calls", ()) for call in outermost.walk())
+    return Counter(call.name for call in made if call.kind == "tool")
 
 
 def _is_among(name: str, called: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from stepfork._setting_kinds import TOOLS, as_tools
 from stepfork._settings import settings
 from stepfork._warn import warn_once
 from stepfork.adapters._adapter import Adapter
-from stepfork.adapters._children import follow_into_children
+from stepfork.adapters._child_processes import follow_into_children
 from stepfork.errors import AdapterFailed, OptionError
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -90,7 +91,7 @@ def taken_apart(words: Sequence[str]) -> Program | None:
     name, *rest = words
     if _INTERPRETER.fullmatch(Path(name).name):
         return _of_interpreter(name, rest)
-    interpreter, *options = _interpreter_of(name)
+    interpreter, *options = _interpreter_of(name, rest)
     return Program(interpreter, options, [_found(name), *rest])
 
 
@@ -147,25 +148,25 @@ def _refuse_code(what: str) -> NoReturn:
     )
 
 
-def _found(name: str) -> str:
+def _found(name: str, rest: Sequence[str] = ()) -> str:
     path = shutil.which(name)
     if path is None:
-        raise OptionError(f"there is no command {name}", ways_on=_nearest(name), command=name)
+        raise OptionError(f"there is no command {name}", ways_on=_nearest(name, rest), command=name)
     return path
 
 
-def _nearest(name: str) -> list[str]:
+def _nearest(name: str, rest: Sequence[str]) -> list[str]:
     if Path(name).is_file() or name.endswith(".py"):
-        return [f"stepfork run -- python {name}"]
+        return [f"stepfork run -- python {shlex.join([name, *rest])}"]
     return [f"for example: {_EXAMPLE}"]
 
 
-def _interpreter_of(name: str) -> list[str]:
+def _interpreter_of(name: str, rest: Sequence[str]) -> list[str]:
     """Return the interpreter that a command's own first line names, with its options.
 
     Raises OptionError where it is no script of Python.
     """
-    with Path(_found(name)).open("rb") as file:
+    with Path(_found(name, rest)).open("rb") as file:
         start = file.read(_SHEBANG_BYTES).decode("utf-8", "replace")
     first, *rest = start.splitlines() or [""]
     words = first.removeprefix("#!").split() if first.startswith("#!") else []
@@ -222,5 +223,7 @@ def _replace_process(words: Sequence[str]) -> int:
         os.execvp(words[0], list(words))
     except OSError as error:
         raise OptionError(
-            f"{words[0]} cannot be run: {error.strerror}", ways_on=_nearest(words[0]), command=words[0]
+            f"{words[0]} cannot be run: {error.strerror}",
+            ways_on=_nearest(words[0], words[1:]),
+            command=words[0],
         ) from None

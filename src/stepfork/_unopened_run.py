@@ -5,22 +5,19 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from stepfork._context import running
+from stepfork._context import NoCall, running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepfork._calls import Shape, Usage
     from stepfork._record import RecordedFrame
     from stepfork._spec import Spec
 
 
-class Deferred:
+class UnopenedRun(NoCall):
     """Stands for the root of a run that is not open yet: a frame and its session in one."""
 
     is_replay = False
-    answer = None
-    is_ended = False
 
     def __init__(self) -> None:
         self._root: RecordedFrame | None = None
@@ -94,21 +91,3 @@ class Deferred:
         root = self.root
         if root is not None:
             root.session.give_up(fault)
-
-    def streaming(self, shape: Shape) -> None:
-        """It is no call."""
-
-    def item(self, value: object) -> None:
-        """It is no call."""
-
-    def used(self, usage: Usage) -> None:
-        """It is no call."""
-
-    def returned(self, value: object, shape: Shape) -> None:
-        """It is no call."""
-
-    def raised(self, error: BaseException, shape: Shape) -> None:
-        """It is no call."""
-
-    def closed_early(self, shape: Shape) -> None:
-        """It is no call."""

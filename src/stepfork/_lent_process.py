@@ -17,7 +17,7 @@ from stepfork._frames import is_users
 from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @contextlib.contextmanager
@@ -26,6 +26,7 @@ def put_back_after(module: str) -> Iterator[None]:
 
     ``module``, where it is loaded, is not while the block runs: run as ``__main__`` it is another one.
     """
+    environ = dict(os.environ)
     loaded = {name: sys.modules[name] for name in (MAIN, module) if name in sys.modules}
     argv, path, hook, folder = sys.argv, sys.path[:], sys.excepthook, Path.cwd()
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
@@ -35,11 +36,18 @@ def put_back_after(module: str) -> Iterator[None]:
     finally:
         sys.modules.update(loaded)
         sys.argv, sys.path[:], sys.excepthook = argv, path, hook
+        _put_environment_back(environ)
         with contextlib.suppress(OSError):
             os.chdir(folder)
         for number, handler in handlers.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
+
+
+def _put_environment_back(before: Mapping[str, str]) -> None:
+    for name in [each for each in os.environ if each not in before]:
+        del os.environ[name]
+    os.environ.update({name: text for name, text in before.items() if os.environ.get(name) != text})
 
 
 @contextlib.contextmanager
