@@ -314,6 +314,13 @@ class _Maker:
                 "any change of the result or of the tool calls will count as a fix, "
                 "a changed prompt alone will not; --expect, --never or --times say what is right"
             )
+        entry = self.run.entry
+        is_program = entry is not None and not entry.qualname
+        if is_program and all(call.kind != "step" for call in self.run.walk() if call is not self.run.root):
+            self.notes.append(
+                "what the program prints is not compared: mark the function whose result matters with "
+                "@stepfork.step, or say with --never or --times what is right"
+            )
         for name in self.reach.missing:
             self.notes.append(
                 f"{name} was not recorded, and the test hands in None: "
