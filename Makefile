@@ -27,7 +27,7 @@ slow: .venv/.test
 
 # Each library in an environment of its own; they are set up the first time, which takes some minutes.
 test-adapters:
-	@$(PYTHON) tests/adapters/everywhere.py $(TARGETS) $(ARGS)
+	@$(PYTHON) tests/adapters/everywhere.py $(TARGETS) -- $(ARGS)
 
 # All tests, so that the figure means something; pytest's closing line is shown again below the table.
 coverage: .venv/.test

@@ -219,7 +219,7 @@ def test_sampling_thins_out_runs_that_passed_and_no_other(
 ) -> None:
     """Which run is kept depends on its id alone."""
     numbers = iter(range(7, 2**32, 2**28 + 12345))
-    monkeypatch.setattr("stepfork._open_run._new_id", lambda: f"{next(numbers) * 200:010x}"[-10:])
+    monkeypatch.setattr("stepfork._open_run.new_id", lambda: f"{next(numbers) * 200:010x}"[-10:])
     stepfork.configure(sample=share)
     fail()
     failed = ids(folder)

@@ -73,9 +73,9 @@ def _pytest(environment: str, options: list[str]) -> tuple[int, list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named environments, or all; what begins with a dash is for pytest."""
-    options = [argument for argument in arguments if argument.startswith("-")]
-    names = [argument for argument in arguments if not argument.startswith("-")] or list(ENVIRONMENTS)
+    """Run the named environments, or all; what follows ``--`` is for pytest."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    names, options = arguments[:end] or list(ENVIRONMENTS), arguments[end + 1 :]
     unknown = [name for name in names if name not in ENVIRONMENTS]
     if unknown:
         print(f"no environment {', '.join(unknown)}: there are {', '.join(ENVIRONMENTS)}", file=sys.stderr)

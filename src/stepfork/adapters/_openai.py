@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from stepfork.adapters import _keys
 from stepfork.adapters._keys import PLACEHOLDER
 from stepfork.adapters._wire_sdk import hook_client, without_key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
     from stepfork.adapters._patches import Patches
@@ -32,6 +34,29 @@ def hook_azure(module: ModuleType, patches: Patches) -> None:
     init = without_key(_error, missing)
     patches.wrap(module.AzureOpenAI, "__init__", init)
     patches.wrap(module.AsyncAzureOpenAI, "__init__", init)
+
+
+def hook_langchain(module: ModuleType, patches: Patches) -> None:
+    """Hook how LangChain's models are built: without a key, it gives them no client at all."""
+    for name in ("BaseChatOpenAI", "BaseOpenAI", "OpenAIEmbeddings"):
+        if name in vars(module):
+            patches.wrap(vars(module)[name], "__init__", _with_client)
+
+
+def _with_client(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if not _keys.may_be_missing():
+        return wrapped(*args, **kwargs)
+    with_key = {**kwargs, "api_key": PLACEHOLDER}
+    try:
+        wrapped(*args, **kwargs)
+    except ValueError:  # those of some providers are not built without one
+        if kwargs.get("api_key") is not None:
+            raise
+        return wrapped(*args, **with_key)
+    # A client for Azure may have a token instead, and is built without either.
+    if instance.openai_api_key is None and not hasattr(instance, "azure_endpoint"):
+        wrapped(*args, **with_key)
+    return None
 
 
 def _error() -> type[Exception]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.chat_models import init_chat_model
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage
 from langchain_mcp_adapters.client import MultiServerMCPClient
-from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from langchain_openai import AzureChatOpenAI, ChatOpenAI, OpenAIEmbeddings
 
 import stepfork
 from adapters.langgraph.again import Bodies, labels
@@ -108,6 +110,42 @@ def test_embeddings_over_an_sdk(tmp_path: Path) -> None:
     replayed = stepfork.replay(path, lambda: agent(server.url))
     assert labels(read_run(path)) == ["openai.embeddings#1"]
     assert replayed.result == result
+
+
+BUILT: dict[str, Any] = {
+    "chat": lambda: ChatOpenAI(model="m", max_tokens=9).invoke("q").content,
+    "stream": lambda: [each.content for each in ChatOpenAI(model="m").stream("q")],
+    "bound": lambda: ChatOpenAI(model="m").bind_tools([]).with_retry().invoke("q").content,
+    "async": lambda: asyncio.run(ChatOpenAI(model="m").ainvoke("q")).content,
+    "by name": lambda: init_chat_model("openai:m").invoke("q").content,
+    "responses": lambda: ChatOpenAI(model="m", use_responses_api=True).invoke("q").text,
+    "embeddings": lambda: OpenAIEmbeddings(model="m", check_embedding_ctx_length=False).embed_query("q"),
+    "azure": lambda: AzureChatOpenAI(azure_endpoint=os.environ["AT"], api_version="1").invoke("q").content,
+    "anthropic": lambda: ChatAnthropic(model="m").invoke("q").content,
+}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_model_is_built_without_a_key_in_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Where there is no key in the environment, LangChain would leave a model without its client."""
+    path, keys = tmp_path / "run.jsonl", ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+    with provider([says("one two")]) as server, stepfork.run("agent", path=path):
+        for key in keys:
+            monkeypatch.setenv(key, "sk-the-key-of-the-recording")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("AT", server.url)
+        monkeypatch.setenv("OPENAI_API_VERSION", "1")
+        if name == "azure":
+            monkeypatch.delenv("OPENAI_BASE_URL")
+        result = BUILT[name]()
+    for key in keys:
+        monkeypatch.delenv(key)
+    replayed = stepfork.replay(path, BUILT[name])
+    assert (replayed.error, replayed.result) == (None, result)
+    assert [call.address for call in replayed.unused_calls] == []
 
 
 SERVER = '''
