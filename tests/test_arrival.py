@@ -6,6 +6,8 @@ The recordings are written by hand here, so that any spans can be had.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -438,6 +440,37 @@ def test_futures_that_were_done_before_somebody_looked_come_in_order(path: Path)
                 return [future.result() for future in as_completed(futures)]
 
         assert stepfork.replay(path, agent).result == ["<c>", "<b>", "<a>"]
+
+
+LOOKERS = """
+import gc, threading, time
+from stepfork._frames import current_frames
+
+gc.callbacks.append(lambda *_: time.sleep(0.0005))
+gc.set_threshold(1)
+
+def deeper(levels):
+    if levels:
+        return deeper(levels - 1)
+    time.sleep(0.0001)
+    return current_frames()
+
+def work():
+    for _ in range(30):
+        deeper(5)
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert gc.isenabled()
+"""
+
+
+def test_threads_that_look_at_each_other_never_wait_for_each_other() -> None:
+    """Whatever the collector runs meanwhile; CPython 3.11 itself would stand still for ever."""
+    subprocess.run([sys.executable, "-c", LOOKERS], check=True, timeout=60)
 
 
 def test_the_time_limit_ends_a_wait(path: Path) -> None:

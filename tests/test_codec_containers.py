@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -176,6 +177,23 @@ def test_what_takes_too_long_becomes_a_placeholder(monkeypatch: pytest.MonkeyPat
     encoded = encode([Slow() for _ in range(1000)])
     assert encoded.lossy
     assert time.monotonic() - started < 20
+
+
+def test_a_large_dict_that_changes_while_garbage_is_collected_is_recorded_all_the_same() -> None:
+    """A collection runs finalizers, and lets other threads run, in the middle of what looks like one step."""
+    value: dict[str, Any] = {str(number): (number,) for number in range(3000)}
+
+    def change(phase: str, _info: object) -> None:
+        if phase == "start":
+            value[f"new {len(value)}"] = 0
+
+    gc.callbacks.append(change)
+    try:
+        plains = [encode(value).plain for _ in range(20)]
+    finally:
+        gc.callbacks.remove(change)
+    assert len(value) > 3000
+    assert all(isinstance(plain, dict) and len(plain) >= 3000 for plain in plains)
 
 
 def test_a_value_that_another_thread_changes_is_recorded_all_the_same() -> None:

@@ -141,3 +141,42 @@ def test_a_run_that_was_cut_off_and_marked_becomes_a_red_test(project: Project) 
     assert (refused.code, "interrupted in the agent's own code, in wait#1" in refused.err) == (3, True), (
         refused
     )
+
+
+NEEDS_KEY = """
+    import os
+
+    import stepfork
+
+
+    @stepfork.tool
+    def read(order):
+        return {"total": 100}
+
+
+    @stepfork.step
+    def handle(order):
+        key = os.environ["SHOP_KEY"]
+        return read(order)["amount"] if key else None
+
+
+    if __name__ == "__main__":
+        handle("A-17")
+"""
+
+
+@pytest.mark.slow
+def test_an_error_of_the_same_kind_before_the_recorded_calls_is_another_failure(project: Project) -> None:
+    """A KeyError for a variable that is missing is not the recorded KeyError: no test is made of it."""
+    project.write({"agent.py": NEEDS_KEY})
+    project.run("python", "agent.py", env={**BARE, "SHOP_KEY": "set"})
+    before = project.files()
+    refused = project.stepfork("make-test", env=STRANGER)
+    assert refused.code == 3, refused
+    assert "the recorded failure did not come back" in refused.err, refused
+    assert "handle#1/read#1   <- first divergence" in refused.err, refused
+    assert project.files("tests") == {
+        name: text for name, text in before.items() if name.startswith("tests/")
+    }
+    made = project.stepfork("make-test", env={**STRANGER, "SHOP_KEY": "another"})
+    assert (made.code, "red    KeyError: 'amount'" in made.out) == (0, True), made

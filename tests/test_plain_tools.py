@@ -16,18 +16,21 @@ import stepfork
 from plain_agents import FUNCTIONS, MODULES, STYLES, declare, load
 from project import Project
 from stepfork._calls import Run
-from stepfork._context import tools_on
+from stepfork._context import adapters_on, tools_on
 from stepfork._making.wishes import Wishes, check_wishes
 from stepfork._recording import read_run
-from stepfork.adapters import _plain_tools
+from stepfork.adapters import _plain_tools, _switch
 from stepfork.adapters._plain_tools_declared import declared, last_turn
 from stepfork.adapters._switch import instrument, switched_on
 from stepfork.errors import FailingRun, OptionError
 
 
 @pytest.fixture(autouse=True)
-def _as_they_were() -> Iterator[None]:
+def _as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(_switch, "_for_good", set())
     yield
+    for name in _switch._for_good.intersection(adapters_on):
+        _switch._switch_off(_switch._named(name))
     _plain_tools.turn_back()
     for name in ("plain_shop_agent", *MODULES):
         sys.modules.pop(name, None)
@@ -299,7 +302,7 @@ def test_arguments_that_do_not_fit_are_refused_as_ever_and_hide_no_tool(tmp_path
 
 PROGRAM = """
 import stepfork
-from stepfork.adapters import _plain_tools
+from stepfork.adapters import _plain_tools, _switch
 
 def lookup(order_id):
     return order_id
@@ -377,7 +380,7 @@ def test_a_module_that_is_imported_later_has_its_named_tools_too(project: Projec
             """,
             "agent.py": """
                 import stepfork
-                from stepfork.adapters import _plain_tools
+                from stepfork.adapters import _plain_tools, _switch
 
                 stepfork.instrument(tools=["shop:*", "shop:Desk.*", "agent:execute"])
                 import shop

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -377,6 +379,22 @@ def test_tools_of_the_program_itself_are_tools_from_their_definition_on(
     (recording,) = project.files("tests/recordings")
     calls = [each.name for each in read_run(project.root / recording).walk() if each.kind == "tool"]
     assert calls == ["pay", "Desk.ask", "pay"]
+
+
+def test_modules_that_another_thread_imports_are_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an object is looked for, a collection of garbage lets others run, who import something."""
+    many = {f"many_of_test_{number}": ModuleType("many") for number in range(3000)}
+    monkeypatch.setattr(sys, "modules", {**sys.modules, **many})
+
+    def load(phase: str, _info: object) -> None:
+        sys.modules[f"many_of_test_{len(sys.modules)}"] = ModuleType("many")
+
+    gc.callbacks.append(load)
+    try:
+        found = [entry_of_bound(object(), "invoke") for _ in range(20)]
+    finally:
+        gc.callbacks.remove(load)
+    assert set(found) == {None}
 
 
 def test_an_object_is_found_by_its_name_in_a_module(

@@ -133,11 +133,11 @@ def _name_of_object(instance: object) -> tuple[str, str]:
     That is the first one: what a module imports is loaded before it is. ``__main__`` stands before them all.
     """
     found = ("", "")
-    for module_name, module in list(sys.modules.items()):
+    for module_name, module in sys.modules.copy().items():
         file = _own_file(module)
         if file is None or not is_users(file):
             continue
-        name = next((name for name, value in list(vars(module).items()) if value is instance), "")
+        name = next((name for name, value in vars(module).copy().items() if value is instance), "")
         if name.isidentifier():
             if module_name not in _MAINS:
                 return module_name, name

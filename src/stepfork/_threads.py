@@ -70,11 +70,18 @@ def _start(wrapped: Callable[..., Any], thread: Any, args: tuple[Any, ...], kwar
     frame = _frame.get()
     if frame is not None and frame.session.is_replay:
         thread.run = functools.partial(_run_thread, frame, thread.run)
-    elif frame is not None:
+    elif frame is not None and not _has_a_context(thread):
         context = contextvars.Context()  # as empty as the one that a thread has
         context.run(_frame.set, frame)
         thread.run = functools.partial(context.run, thread.run)  # which no traceback shows
     return wrapped(*args, **kwargs)
+
+
+def _has_a_context(thread: Any) -> bool:
+    """Whether it was given one, or takes over that of its maker, as from Python 3.14 on it may."""
+    if sys.version_info < (3, 14):
+        return False
+    return thread._context is not None or bool(sys.flags.thread_inherit_context)
 
 
 def _run_thread(frame: Frame, run: Callable[[], None]) -> None:

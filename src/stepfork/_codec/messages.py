@@ -104,7 +104,7 @@ def _told(value: Any, depth: int, *, alone: bool) -> str:
 def _attributes(exc: BaseException) -> str:
     return ", ".join(
         f"{name}={_told(value, _DEEPEST, alone=False)}"
-        for name, value in list(contents_of(exc).items())
+        for name, value in contents_of(exc).copy().items()
         if not name.startswith("_")
     )
 

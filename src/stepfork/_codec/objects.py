@@ -196,7 +196,7 @@ def name_in_module(value: object, cls: type) -> str | None:
     module = sys.modules.get(cls.__module__)
     if not isinstance(module, types.ModuleType):
         return None
-    names = [f"{cls.__module__}:{name}" for name, member in list(vars(module).items()) if member is value]
+    names = [f"{cls.__module__}:{name}" for name, member in vars(module).copy().items() if member is value]
     return next(filter(may_be_named, names), None)
 
 

@@ -170,7 +170,7 @@ def write(value: object, *, outcome: bool) -> tuple[Plain, bool]:
 
 
 def _write_dict(value: dict[Any, Any], walk: Walk) -> Plain:
-    items = list(value.items())  # at once: another thread may change it
+    items = list(dict.copy(value).items())  # at once: another thread may change it
     walk.spend(PART_SIZE * len(items))
     try:
         keys = [escape_key(key) for key, _ in items]

@@ -142,12 +142,19 @@ class Prover:
                 return
             what = "the replay differs from the run"
         else:
-            if verdict["finding"] == "shown" and not verdict["stale"]:
+            if verdict["finding"] == "shown" and not verdict["stale"] and not self._is_another(verdict):
                 return
             what = "the recorded failure did not come back"
         raise self._not_reproduced(
             what, _first_difference(verdict["parted"], "the run"), self._likely(verdict)
         )
+
+    def _is_another(self, verdict: Verdict) -> bool:
+        """Whether an error of the recorded kind came before the agent had done what it did in the run."""
+        now, then = verdict["failure"], self.run.failure
+        if now is None or then is None or then.kind != "raised" or not verdict["unused"]:
+            return False
+        return bool(now[3] != then.message)
 
     def _likely(self, verdict: Verdict) -> list[str]:
         """Return the likely reasons why the replay is another run, the likeliest first."""

@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from stepfork._frames import current_frames
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -84,7 +86,7 @@ def _positions() -> dict[int, tuple[int, int]]:
     here = threading.get_ident()
     return {
         thread: (id(frame), frame.f_lasti)
-        for thread, frame in sys._current_frames().items()
+        for thread, frame in current_frames().items()
         if thread != here and thread not in resting
     }
 

@@ -91,10 +91,10 @@ async def _connected(
 def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Say where a server is, without what differs between two machines."""
     target = next(iter(args), kwargs.get("server", kwargs.get("url")))
-    if not isinstance(target, str):
+    if hasattr(target, "command"):
         words = [PurePath(word).name if PurePath(word).is_absolute() else word for word in target.args]
         return " ".join([PurePath(target.command).name, *words])
-    parts = urlsplit(target)
+    parts = urlsplit(str(target))
     is_here = parts.hostname in ("localhost", "127.0.0.1", "::1", None)
     return ("" if is_here else str(parts.hostname)) + (parts.path or "/")
 

@@ -120,7 +120,8 @@ def _members(value: Any) -> Iterator[tuple[Step, Any]]:
         for name in _PARTS[kind]:
             yield ("part", name), getattr(value, name)
     elif issubclass(kind, dict):
-        for key, member in list(dict.items(value)):
+        # To copy one of another class may run its code.
+        for key, member in value.copy().items() if kind is dict else list(dict.items(value)):
             yield ("item", key), member
     elif issubclass(kind, _TABLES):
         for number, member in enumerate(_elements(value)):
@@ -129,7 +130,7 @@ def _members(value: Any) -> Iterator[tuple[Step, Any]]:
         for name, member in users_members(value).items():
             yield ("defined", name), member
     elif issubclass(kind, types.ModuleType):
-        for name, member in list(namespace_of(value).items()):
+        for name, member in namespace_of(value).copy().items():
             yield ("global", name), member
     else:
         for name, member in fields(value).items():

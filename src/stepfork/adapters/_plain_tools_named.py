@@ -103,7 +103,7 @@ def _name_tool(text: str) -> None:
     apply_to(
         [
             namespace_of(module)
-            for name, module in list(sys.modules.items())
+            for name, module in sys.modules.copy().items()
             if name in ("__main__", entry.module) or name.endswith(f".{entry.module}")
         ]
     )
@@ -163,7 +163,7 @@ def _found(entry: Entry, names: Mapping[str, Any]) -> Iterator[Any]:
         if last in held:
             yield held[last]
         return
-    for name, value in list(held.items()):
+    for name, value in held.copy().items():
         is_public = not name.startswith("_") or last.startswith("_")
         if is_public and fnmatchcase(name, last) and _is_own_function(value, names):
             yield value

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from stepfork._frames import is_stand_in, is_users
+from stepfork._frames import current_frames, is_stand_in, is_users
 from stepfork.adapters._plain_tools_members import is_users_namespace
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def _others() -> Iterator[FrameType]:
         tasks = set()
     for task in tasks:
         yield from _awaiting(task.get_coro())
-    for frame in list(sys._current_frames().values()):
+    for frame in list(current_frames().values()):
         yield from islice(_callers(frame), _DEEPEST)
 
 
