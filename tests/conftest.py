@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -24,7 +25,12 @@ CORPUS_REQUIRED = os.environ.get("STEPFORK_REQUIRE_CORPUS") == "1"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the package once: scratch projects write no bytecode, so each process would do it."""
+    """Compile the package once: scratch projects write no bytecode, so each process would do it.
+
+    What a shell runs in the background ignores Ctrl-C, and so would all that the tests start.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(Path(stepfork.__file__).parent, quiet=2)
 

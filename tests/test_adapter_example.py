@@ -63,6 +63,7 @@ def environment(project: Project) -> dict[str, str]:
     return {**STRANGER, "PYTHONPATH": f"{project.root}:{project.root / 'site'}"}
 
 
+@pytest.mark.slow
 def test_the_example_keeps_what_adapters_promise(project: Project) -> None:
     """Its own tests pass, as its author runs them."""
     shutil.copytree(EXAMPLE / "tests", project.root / "tests")
@@ -71,6 +72,7 @@ def test_the_example_keeps_what_adapters_promise(project: Project) -> None:
     assert "36 passed" in done.out, done
 
 
+@pytest.mark.slow
 def test_an_agent_that_uses_the_library_becomes_a_test(project: Project) -> None:
     """Found by its entry point, named by the recording, switched on by the replay; without it, an error."""
     instrument = "import stepfork\n\n    stepfork.instrument('shop')\n"

@@ -364,6 +364,7 @@ NAMED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("my_agent.py",), ("-m", "my_agent")])
 def test_tools_of_the_program_itself_are_tools_from_their_definition_on(
     project: Project, command: tuple[str, ...]

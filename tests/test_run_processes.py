@@ -336,6 +336,7 @@ def test_switched_off_the_program_is_simply_run(shop: Project) -> None:
     assert (shown.code, shown.out) == (0, "-c\n")
 
 
+@pytest.mark.slow
 def test_a_command_that_is_a_script_of_python_is_run_as_one(shop: Project) -> None:
     """The interpreter is the one that its first line names, whether found on PATH or named by its path."""
     body = "\nimport sys\nprint(sys.argv, sys.flags.dont_write_bytecode, sys.executable, __file__)\n"
