@@ -22,7 +22,7 @@ demo: .venv/.package
 test: .venv/.test
 	@$(BIN)/python -m pytest -n 2 -m "not slow" --hypothesis-profile=quick $(ARGS)
 
-slow: .venv/.test
+slow: .venv/.test .venv/.lint
 	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 # Each library in an environment of its own; they are set up the first time, which takes some minutes.
@@ -30,7 +30,7 @@ test-adapters:
 	@$(PYTHON) tests/adapters/everywhere.py $(TARGETS) -- $(ARGS)
 
 # All tests, so that the figure means something; pytest's closing line is shown again below the table.
-coverage: .venv/.test
+coverage: .venv/.test .venv/.lint
 	@rm -f .coverage .coverage.*
 	@log=$$(mktemp); trap 'rm -f "$$log" "$$log.code"' EXIT; \
 	  { $(BIN)/python -m coverage run -m pytest -n 2 $(ARGS) 2>&1; echo $$? >"$$log.code"; } | tee "$$log"; \
