@@ -95,6 +95,7 @@ def test_an_agent_that_uses_the_library_becomes_a_test(project: Project) -> None
     )
 
 
+@pytest.mark.slow
 def test_an_agent_is_recorded_without_an_edit(project: Project) -> None:
     """``stepfork run`` switches on what is installed."""
     project.write({"agent.py": AGENT.format(instrument="", step="")})

@@ -128,6 +128,7 @@ def both(project: Project, *arguments: str, **options: str) -> tuple[Result, Res
     return bare, project.run(*RUN, sys.executable, *arguments, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
