@@ -6,8 +6,6 @@ they are nearer to one.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,11 +16,10 @@ import httpx2
 import openai
 
 import stepfork
-from benchmarks.paired import in_turns, table
+from benchmarks.paired import in_turns, program, table
 from stepfork.adapters._switch import switched_on
 
 _CALLS = 100
-_IMPORTS = 3
 _MESSAGES: list[Any] = [
     {"role": "user", "content": f"order A-{number}: " + "word " * 20} for number in range(8)
 ]
@@ -80,15 +77,6 @@ def _replayed_from(path: Path) -> Callable[[], int]:
     return way
 
 
-def _program(statement: str) -> Callable[[], int]:
-    def way() -> int:
-        for _ in range(_IMPORTS):
-            subprocess.run([sys.executable, "-c", statement], check=True)
-        return _IMPORTS
-
-    return way
-
-
 def main() -> None:
     """Print a table of ratios."""
     with _folder() as folder:
@@ -104,10 +92,10 @@ def main() -> None:
         )
     programs = in_turns(
         [
-            ("nothing", _program("pass")),
-            ("wrapt", _program("import wrapt")),
-            ("stepfork", _program("import stepfork")),
-            ("instrument", _program("import stepfork; stepfork.instrument()")),
+            ("nothing", program("pass")),
+            ("wrapt", program("import wrapt")),
+            ("stepfork", program("import stepfork")),
+            ("instrument", program("import stepfork; stepfork.instrument()")),
         ]
     )
     bare = calls["bare"]

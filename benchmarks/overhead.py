@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import wrapt
 
 import stepfork
-from benchmarks.paired import in_turns, table
+from benchmarks.paired import in_turns, program, table
 
 _CALLS = 20_000
-_IMPORTS = 3
 
 
 def _work(number: int) -> int:
@@ -40,15 +37,6 @@ def _calls(function: Callable[[int], int]) -> Callable[[], int]:
     return way
 
 
-def _imports(statement: str) -> Callable[[], int]:
-    def way() -> int:
-        for _ in range(_IMPORTS):
-            subprocess.run([sys.executable, "-c", statement], check=True)
-        return _IMPORTS
-
-    return way
-
-
 def main() -> None:
     """Print a table of ratios."""
     os.environ["STEPFORK_RECORD"] = "off"
@@ -57,11 +45,11 @@ def main() -> None:
     )
     imports = in_turns(
         [
-            ("nothing", _imports("pass")),
-            ("wrapt", _imports("import wrapt")),
-            ("stepfork", _imports("import stepfork")),
-            ("both", _imports("import wrapt, msgspec")),
-            ("used", _imports("import stepfork; stepfork.tool")),
+            ("nothing", program("pass")),
+            ("wrapt", program("import wrapt")),
+            ("stepfork", program("import stepfork")),
+            ("both", program("import wrapt, msgspec")),
+            ("used", program("import stepfork; stepfork.tool")),
         ]
     )
     rows = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -50,6 +51,17 @@ def in_turns(
     if sys.stderr.isatty():
         print("\r" + " " * 10 + "\r", end="", file=sys.stderr)
     return measured
+
+
+def program(statement: str, times: int = 3) -> Callable[[], int]:
+    """Return the way that runs a statement in a new interpreter, so many times."""
+
+    def way() -> int:
+        for _ in range(times):
+            subprocess.run([sys.executable, "-c", statement], check=True)
+        return times
+
+    return way
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

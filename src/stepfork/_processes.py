@@ -10,6 +10,7 @@ import atexit
 import functools
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from stepfork._context import Frame, _frame, running
 from stepfork._unopened_run import UnopenedRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from stepfork._record import RecordedFrame
     from stepfork._spec import Spec
@@ -132,10 +133,18 @@ def _start(
             return wrapped(*args, **kwargs)
         finally:
             _frame.reset(token)
-    run, own = process.run, vars(process).get("run")
-    process.run = functools.partial(run_job, run_id, _name_of(target or run), run)
-    try:
+    run = process.run
+    with starts_with(process, functools.partial(run_job, run_id, _name_of(target or run), run)):
         return wrapped(*args, **kwargs)
+
+
+@contextmanager
+def starts_with(process: Any, run: Callable[[], Any]) -> Iterator[None]:
+    """Let a process of multiprocessing that is started in the block do this, and be as it was after it."""
+    own = vars(process).get("run")
+    process.run = run
+    try:
+        yield
     finally:
         del process.run
         if own is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 from stepfork._context import adapters_on, tools_on
+from stepfork._processes import starts_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,14 +33,9 @@ def _start(
 ) -> Any:
     if not adapters_on:
         return wrapped(*args, **kwargs)
-    run, own = process.run, vars(process).get("run")
-    process.run = functools.partial(run_with_adapters, sorted(adapters_on), sorted(tools_on), run)
-    try:
+    instead = functools.partial(run_with_adapters, sorted(adapters_on), sorted(tools_on), process.run)
+    with starts_with(process, instead):
         return wrapped(*args, **kwargs)
-    finally:
-        del process.run
-        if own is not None:
-            process.run = own
 
 
 def run_with_adapters(names: list[str], tools: list[str], run: Callable[[], Any]) -> Any:
