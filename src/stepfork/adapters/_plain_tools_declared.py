@@ -71,8 +71,9 @@ def last_turn(body: object) -> Turn:
     turn = Turn({}, set())
     for key in ("messages", "input", "contents"):
         messages = body.get(key) if isinstance(body, Mapping) else None
+        end: list[object] = messages[-_TAIL:] if type(messages) is list else []
         silent = 0
-        for message in reversed(messages[-_TAIL:] if type(messages) is list else ()):
+        for message in reversed(end):
             before = len(turn.asked) + len(turn.answered)
             for part in (message, *_parts(message)) if type(message) is dict else ():
                 _read(part, turn)
