@@ -94,6 +94,8 @@ class Call(msgspec.Struct, omit_defaults=True, eq=False):
 
     repeats: bool = False
     """A polled tool: how often it was asked is not compared."""
+    plain: bool = False
+    """A tool without a mark: each replay has to find its function anew."""
 
     # What a replay adds.
     moved_from: str | None = None
@@ -171,6 +173,10 @@ class Run(msgspec.Struct, omit_defaults=True, eq=False):
     found: tuple[str, ...] = ()
     """Those that became tools while it went on, likewise; a replay has them from its beginning, for it is to
     run none of them, and what they did before is not in the run."""
+    secrets: tuple[str, ...] = ()
+    """The names of the variables that held a secret when it began; a replay finds each of them set."""
+    loaded_secrets: tuple[str, ...] = ()
+    """Those of the variables that it set itself."""
     unseen: tuple[str, ...] = ()
     """The tools that ran where stepfork did not see them: a replay would run them again."""
     facts: list[str] = []

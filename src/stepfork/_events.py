@@ -35,6 +35,9 @@ class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=Tru
     """The adapters that were switched on when it began."""
     tools: tuple[str, ...] = ()
     """``module:function=tool`` of the functions without a decorator that were tools when it began."""
+    secrets: tuple[str, ...] = ()
+    """The names of the variables that held a secret when it began, never what they held; in the recording
+    of a test, those that a replay is to find set."""
 
 
 class ExtensionStarted(msgspec.Struct, tag_field="event", tag="extension", omit_defaults=True):
@@ -57,6 +60,7 @@ class CallStarted(msgspec.Struct, tag_field="event", tag="start", omit_defaults=
     at: float = 0.0
     lossy: bool = False
     repeats: bool = False
+    plain: bool = False
 
 
 class ItemYielded(msgspec.Struct, tag_field="event", tag="item", omit_defaults=True):
@@ -109,6 +113,8 @@ class RunEnded(msgspec.Struct, tag_field="event", tag="close", omit_defaults=Tru
     at: float
     failure: Failure | None = None
     incomplete: bool = False
+    secrets: tuple[str, ...] = ()
+    """The names of the variables that held one at its end and not when it began."""
 
 
 class FactsFound(msgspec.Struct, tag_field="event", tag="facts"):

@@ -36,6 +36,7 @@ from stepfork._events import (
 )
 from stepfork._mutation.watch import Watch, changes_of, watch
 from stepfork._redact.ending import InterpreterEnds
+from stepfork._redact.environ import names_of_secrets
 from stepfork._repeats import SHORT_LINE, Shortener
 from stepfork._usage import Tally
 from stepfork._version import __version__
@@ -165,6 +166,8 @@ class Recorder:
         """How often each tool was called."""
         self._unseen: set[str] = set()
         self._found: set[str] = set()
+        self._secrets: tuple[str, ...] = ()
+        """The names of the variables that held a secret when it began."""
         self._short_line = min(SHORT_LINE, journal.blob_bytes)
         self._shortener = Shortener(journal.outsource)
         self._streams: dict[RecordedFrame, Shape] = {}
@@ -179,6 +182,7 @@ class Recorder:
         """Set the clock, and keep the header for the first line."""
         self._clock = time.perf_counter()
         self._found = set(_context.tools_on)
+        self._secrets = names_of_secrets(os.environ)
         header = RunStarted(
             FORMAT_VERSION,
             self.id,
@@ -190,6 +194,7 @@ class Recorder:
             _context.parent_run(),
             tuple(sorted(_context.adapters_on)),
             tuple(sorted(self._found)),
+            self._secrets,
         )
         self._header = self._redacted_line(header)
 
@@ -222,7 +227,9 @@ class Recorder:
             frame = RecordedFrame(self, spec, child_address(parent.address, spec.name, number))
             frame.watches = watches
             frame.tally = Tally() if spec.kind == "model" else parent.tally if _is_part(spec) else None
-            self._write(CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats))
+            self._write(
+                CallStarted(frame.address, spec.kind, plain, self._now(), lossy, repeats, spec.is_plain)
+            )
         return frame
 
     def _note_found(self) -> None:
@@ -329,7 +336,8 @@ class Recorder:
                 "raised", self._origin(frame, cause), type_name(type(cause)), message_of(cause)
             )
         self._leave_streams()
-        ended = redacted(RunEnded(self._now(), self._failure), self.redactor.redact)
+        loaded = tuple(name for name in names_of_secrets(os.environ) if name not in self._secrets)
+        ended = redacted(RunEnded(self._now(), self._failure, secrets=loaded), self.redactor.redact)
         self._failure = ended.failure  # for what the folder of the runs remembers of it too
         self._write(ended)
 

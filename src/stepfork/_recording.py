@@ -162,6 +162,7 @@ class _CallReader:
             span=(position, position),
             lossy=event.lossy,
             repeats=event.repeats,
+            plain=event.plain,
         )
         self.open.add(event.call)
 
@@ -261,6 +262,8 @@ class _RunReader:
             adapters=self.header.adapters,
             tools=self.header.tools,
             found=tuple(self.found),
+            secrets=self.header.secrets,
+            loaded_secrets=self.ended.secrets if self.ended else (),
             unseen=tuple(self.unseen),
             facts=self.facts,
         )

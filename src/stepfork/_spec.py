@@ -49,6 +49,8 @@ class Spec:
     """Called as a method: the arguments come without ``self`` or ``cls``."""
     is_hooked: ClassVar[bool] = False
     """Found by an adapter, not marked by its author."""
+    is_plain: ClassVar[bool] = False
+    """A function of the author's that an adapter found by the name of a tool."""
 
     def __post_init__(self) -> None:
         decorated_names.add(self.name)

@@ -101,7 +101,7 @@ class ExtensionWriter:
 
 def _events_of(call: Call, changes: dict[str, list[Any]] | None) -> Iterable[Event]:
     outcome = call.outcome
-    yield CallStarted(call.address, call.kind, call.input, lossy=call.lossy)
+    yield CallStarted(call.address, call.kind, call.input, lossy=call.lossy, plain=call.plain)
     for item in outcome.items or ():
         yield ItemYielded(call.address, item)
     yield CallEnded(

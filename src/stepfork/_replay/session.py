@@ -14,6 +14,7 @@ import msgspec
 from stepfork._calls import Call, Outcome, child_address, parent_address
 from stepfork._codec import encode
 from stepfork._context import AmbiguousFrame, current_frame
+from stepfork._fork import renew_in_children
 from stepfork._mutation.watch import changes_of, watch
 from stepfork._replay.answer import recorded_answer
 from stepfork._replay.arrival import arrivals_of
@@ -27,12 +28,12 @@ from stepfork._replay.order import put_in_order
 from stepfork._replay.serve import Injected, Stop
 from stepfork._replay.settle import settle
 from stepfork._replay.site import call_site
-from stepfork._spec import hooked
+from stepfork._spec import address_part, hooked
 from stepfork.errors import OptionError, ReplayStopped, StepforkError
 from stepfork.tolerance import Rule, Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from stepfork._calls import Plain
     from stepfork._context import Turn
@@ -80,6 +81,7 @@ class Replay:
         self.failures = Failures(secrets.token_hex(5), self.clean)
         self.process = os.getpid()
         self._lock = threading.RLock()
+        renew_in_children(self, "_lock")
         self._over = threading.Event()
         self._ticks = count(1)
         self._last_tick = 0
@@ -163,8 +165,6 @@ class Replay:
             return None
         arguments = spec.bind(args, kwargs)
         plain = self.clean({name: encode(value).plain for name, value in arguments.items()})
-        if not self.is_open:  # first without the lock, which a fork may have left locked
-            return late_call(self, spec, parent, plain)
         with self._lock:
             if not self.is_open:
                 return late_call(self, spec, parent, plain)
@@ -237,11 +237,27 @@ class Replay:
 
     def unseen(self, tool: str) -> None:
         """Stop where a tool has run that was no call: no more of it is to reach the world."""
+        raise self._stop_at_tool(tool, "its function was not found, and ran live: decorate it")
+
+    def asks_for(self, tools: Iterable[str]) -> None:
+        """Stop before an answer is served that asks for one of these tools, whose functions are not found.
+
+        Not for what had no function when it was recorded either: a refusal by the agent, or the call of
+        another adapter.
+        """
+        tools_then = [call for call in self.recording.run.walk() if call.kind == "tool"]
+        plain = {call.name for call in tools_then if call.plain}
+        others = {call.name for call in tools_then} - plain
+        for tool in tools:
+            if plain and address_part(tool) not in others:
+                raise self._stop_at_tool(tool, "its function was not found, and would run live: decorate it")
+
+    def _stop_at_tool(self, tool: str, why: str) -> ReplayStopped:
         spec, frame = hooked("tool", tool), current_frame()
         parent = self._below(frame if isinstance(frame, ReplayFrame) else self.base, spec)
         call = self._add(spec, parent, self._new_address(tool, parent), {})
         recorded = [each for each in self.recording.run.walk() if each.name == spec.name]
-        raise self.stop(call, "its function was not found, and ran live: decorate it", lambda: recorded)
+        return self.stop(call, why, lambda: recorded)
 
     # -- places
 
@@ -301,6 +317,7 @@ class Replay:
             spec.kind, spec.name, address, plain, Outcome("unfinished"), span=(now, now), site=call_site()
         )
         call.repeats = spec.options.repeats
+        call.plain = spec.is_plain
         parent.call.children.append(call)
         self._makers[id(call)] = current_maker()
         return call

@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepfork._answers import answer_of
 from stepfork._context import busy, current_frame
 from stepfork._decorators import Decorated
 from stepfork._spec import name_of
@@ -88,6 +89,21 @@ def look(body: object) -> None:
         frame = current_frame()
         if frame is not None:
             frame.session.give_up(fault)
+
+
+def look_for_asked(body: object, items: list[Any] | None, session: Any) -> None:
+    """Look for the functions of the tools that a recorded answer asks for, before it is served.
+
+    The replay stops where the request declares one that it cannot find: its function would run.
+    """
+    answer = answer_of(items)
+    lost = [tool for tool, _ in answer.asked if tool not in covered] if answer else []
+    if lost:
+        view = View(users_frames(sys._getframe(1)))
+        _place_of(view).misses.clear()
+        _look(lost, view)
+        named = declared(body)
+        session.asks_for(tool for tool in lost if tool in named and tool not in covered)
 
 
 def turn_back() -> None:

@@ -168,8 +168,10 @@ class _Search:
         kind = type(value)
         if is_decorated(value):
             spec = spec_of(value)
-            if spec is not None and type(spec.function) is types.FunctionType:
-                self._look_into_module_with(spec.function, depth)
+            if spec is not None:
+                self._note(self._wanted.get(spec.name), path, value)
+                if type(spec.function) is types.FunctionType:
+                    self._look_into_module_with(spec.function, depth)
             return
         if kind is types.FunctionType:
             self._look_into_module_with(value, depth)

@@ -39,6 +39,7 @@ class FoundSpec(Spec):
     """Of a tool that nobody has marked as one."""
 
     is_hooked = True
+    is_plain = True
 
 
 def found_spec(function: Callable[..., Any], name: str) -> FoundSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepfork.adapters._boundary import frame_of
-from stepfork.adapters._plain_tools import look
+from stepfork.adapters._plain_tools import look, look_for_asked
 from stepfork.adapters._wire import Exchange
 from stepfork.adapters._wire_serve import Replies
 
@@ -31,4 +31,6 @@ def begun(
         return Exchange(frame, client, shape, sdk)
     replies = Replies(frame.answer, client, sdk)
     replies.put_in_form(is_stream=asked.name.endswith(".stream"))
+    if asked.kind == "model":
+        look_for_asked(asked.body, replies.items, frame.session)
     return replies

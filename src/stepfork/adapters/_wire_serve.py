@@ -40,6 +40,13 @@ class Replies:
         if error is not None:
             self.seen(error)
 
+    @property
+    def items(self) -> list[Any] | None:
+        """What is given back; None where it is an error, or made only when it is asked for."""
+        call = getattr(self._answer, "call", None)
+        items = getattr(self._answer, "injected", None) if call is None else call.outcome.items
+        return items if isinstance(items, list) else None
+
     def put_in_form(self, *, is_stream: bool) -> None:
         """Bring what a test put there into the form of what is recorded; raises it where it is an error.
 

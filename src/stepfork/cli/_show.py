@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stepfork._answers import answer_of
 from stepfork._near import did_you_mean, near_names
 from stepfork._store import find_run, runs_folder
 from stepfork._text import ago
 from stepfork.cli import _words
-from stepfork.cli._answers import answer_of
 from stepfork.cli._arguments import add_run
 from stepfork.cli._terminal import Line, Span, Style, columns, cut, glyphs, show, show_json, width
 from stepfork.cli._values import exception_text, first_lines, pretty, pretty_fields, short_input, text_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepfork.cli._answers import answer_of
+from stepfork._answers import answer_of
 from stepfork.cli._terminal import Span
 from stepfork.cli._values import exception_text, short, short_type
 

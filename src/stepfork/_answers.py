@@ -24,15 +24,16 @@ class Answer(NamedTuple):
 
     status: int
     text: str
-    asked: list[str]
-    """The tools that the model asked for: ``lookup({"id": 1})``."""
+    asked: list[tuple[str, str]]
+    """The tools that the model asked for, with their arguments as JSON."""
     error: str
 
     @property
     def lines(self) -> list[str]:
         """What it says, by lines."""
         head = [] if self.status == _OK and not self.error else [f"{self.status} {self.error}".strip()]
-        return [*head, *([self.text] if self.text else []), *self.asked]
+        asked = [f"{tool}({arguments})" for tool, arguments in self.asked]
+        return [*head, *([self.text] if self.text else []), *asked]
 
 
 def answer_of(items: list[Plain] | None) -> Answer | None:
@@ -69,8 +70,8 @@ class _Reader:
         """Name and arguments of each tool that was asked for."""
 
     @property
-    def asked(self) -> list[str]:
-        return [f"{name}({arguments})" for name, arguments in self._calls.values()]
+    def asked(self) -> list[tuple[str, str]]:
+        return [(name, arguments) for name, arguments in self._calls.values()]
 
     def read(self, document: _Json) -> None:
         """Read a body, or an event."""
@@ -100,8 +101,8 @@ class _Reader:
                 self._ask(call.get("index", number), function.get("name"), function.get("arguments"))
 
     def _item_of_response(self, item: _Json) -> None:
-        if item.get("type") == "function_call":
-            self._ask(item.get("call_id"), item.get("name"), item.get("arguments"))
+        if item.get("type") in ("function_call", "custom_tool_call"):
+            self._ask(item.get("call_id"), item.get("name"), item.get("arguments", item.get("input")))
         for block in _objects(item.get("content")):
             self.text += _text(block.get("text"))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepfork.cli._answers import answer_of
+from stepfork._answers import answer_of
 
 HEAD: dict[str, Any] = {"status": 200, "headers": {"content-type": "application/json"}}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": '{"id": 7}'}}
