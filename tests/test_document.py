@@ -75,6 +75,37 @@ def test_fields_that_nobody_gave_and_that_hold_nothing_are_not_shown() -> None:
     assert shown(Message(content="hi", notes={"a": "b"}))[0]["state"] == {**plain, "notes": {"a": "b"}}
 
 
+def test_a_librarys_object_is_shown_by_what_it_says() -> None:
+    """Tokens, fingerprints and empty fields change with the provider and with the version of the library."""
+    call = {"name": "find", "args": {"limit": None}, "id": "call_1"}
+    message = {
+        "$object": "langchain_core.messages.ai:AIMessage",
+        "state": {
+            "content": "",
+            "tool_calls": [call],
+            "invalid_tool_calls": [],
+            "additional_kwargs": {"refusal": None},
+            "response_metadata": {"system_fingerprint": "fp_1"},
+            "usage_metadata": {"input_tokens": 3},
+        },
+        "extra": {"__pydantic_fields_set__": {"$set": ["content", "usage_metadata"]}},
+    }
+    answer = {
+        "$object": "openai.types.chat.chat_completion:ChatCompletion",
+        "state": {"id": "c-1", "created": 3, "choices": [message], "usage": None, "service_tier": "default"},
+    }
+    (shown,) = only(step("handle#1", outcome=returned([answer])))["output"]
+    assert shown["state"].keys() == {"id", "choices"}
+    (message,) = shown["state"]["choices"]
+    assert message == {"$object": message["$object"], "state": {"content": "", "tool_calls": [call]}}
+
+
+def test_an_object_of_the_users_own_keeps_such_fields() -> None:
+    """What a library calls metadata may be the very result of an agent."""
+    plain = {"$object": "shop:Answer", "state": {"usage": 3, "response_metadata": {}, "created": None}}
+    assert only(step("handle#1", outcome=returned(plain)))["output"] == plain
+
+
 @pytest.mark.parametrize(
     ("outcome", "shown"),
     [

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stepfork._alias import Aliases, Facts
 from stepfork._plain import canonical, tag
+from stepfork._verdict.metadata import without_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -66,7 +67,7 @@ def document(
     aliases = Aliases(facts, clock=clock)
 
     def shown(plain: Plain) -> Plain:
-        return _large_by_digest(in_order(without_unset(aliases.number(plain))))
+        return _large_by_digest(in_order(without_metadata(aliases.number(plain))))
 
     calls = [_node(run.root, shown)]
     texts = _rule_texts(calls, rules or {})
@@ -167,29 +168,6 @@ def in_order(plain: Plain) -> Plain:
     if isinstance(plain, list):
         return [in_order(item) for item in plain]
     return plain
-
-
-def without_unset(plain: Plain) -> Plain:
-    """Return a value without the fields that nobody gave a pydantic object and that hold nothing.
-
-    A message of a framework has ten of them, and which were given by name is no behaviour.
-    """
-    if isinstance(plain, list):
-        return [without_unset(item) for item in plain]
-    if not isinstance(plain, dict):
-        return plain
-    extra = plain.get("extra")
-    if "$object" in plain and isinstance(extra, dict) and isinstance(extra.get(_FIELDS_SET), dict):
-        given = extra[_FIELDS_SET].get("$set", ())
-        state = {name: part for name, part in plain["state"].items() if name in given or part not in _NOTHING}
-        extra = {name: part for name, part in extra.items() if name != _FIELDS_SET}
-        rest = {name: part for name, part in plain.items() if name not in ("state", "extra")}
-        plain = {**rest, "state": state, **({"extra": extra} if extra else {})}
-    return {key: without_unset(part) for key, part in plain.items()}
-
-
-_FIELDS_SET = "__pydantic_fields_set__"
-_NOTHING: tuple[Plain, ...] = (None, [], {})
 
 
 def _large_by_digest(plain: Plain) -> Plain:
