@@ -121,8 +121,9 @@ class Project:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def pytest(self, *arguments: str, env: Mapping[str, str | None] | None = None, cwd: str = ".") -> Result:
-        """Run pytest in the project."""
-        return self.run("pytest", "-p", "no:cacheprovider", *arguments, env=env, cwd=cwd)
+        """Run pytest in the project; hypothesis, which takes a third of its start, is not needed there."""
+        options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        return self.run("pytest", *options, *arguments, env=env, cwd=cwd)
 
     def stepfork(
         self, *arguments: str, env: Mapping[str, str | None] | None = None, cwd: str = ".", stdin: str = ""

@@ -42,6 +42,7 @@ def crash(body: str, call: str = 'handle("A-17")') -> str:
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_the_fix_stays_inside_the_recording(tmp_path: Path, is_async: bool) -> None:
     """A fix that asks for nothing new is replayed to its end, and guarded to its end."""
     agent = """
