@@ -310,6 +310,34 @@ def refund(order_id):
 def execute(name, args):
     return registry.tools[name](**args)
 """,
+    "a registry of functions that are all called alike": """
+REGISTRY = {}
+
+def register(name):
+    def decorate(function):
+        REGISTRY[name] = function
+        return function
+    return decorate
+
+@register("lookup")
+def _(order_id):
+    return work(f"lookup {order_id}")
+
+@register("refund")
+def _(order_id, amount=1):
+    return work(f"refund {order_id} {amount}")
+
+def execute(name, args):
+    return REGISTRY[name](**args)
+""",
+    "names that are something else by now": FUNCTIONS
+    + """
+TOOLS = {"lookup": lookup, "refund": refund}
+lookup, refund = 5, object()
+
+def execute(name, args):
+    return TOOLS[name](**args)
+""",
     "marked functions": """
 def tool(name):
     def mark(function):

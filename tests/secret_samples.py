@@ -311,5 +311,13 @@ PLANTED = [
     Planted("Azure", f"abc8Q~{LONG[:34]}", LONG[:34]),
     Planted("Azure SAS", f"https://x.example.com/c?sv=2&sig={LONG}%3D", LONG),
     Planted("Twilio", f"SK{HEX}", HEX),
+    Planted("URL key", f"https://x.example.com/v1?alt=sse&key={BODY}&n=1", BODY),
+    Planted("URL code", f"https://x.example.com/back?code=4/0A{LONG}", LONG),
+    Planted("UUID as a key", "GET /tiles?key=9d3f1a7c-52e8-4b06-8f1d-c07a3be94412", "c07a3be94412"),
+    Planted("URL password parameter", "https://x.example.com/?user=bob&pass=Zx89qwTT.a", "Zx89qwTT.a"),
+    Planted("quoted URL key", f"next=https%3A%2F%2Fx%2Fv1%3Fkey%3D{BODY}%26n%3D1", BODY),
+    Planted(
+        "quoted URL token", "next=https%3A%2F%2Fx%2Fv1%3Faccess_token%3DZx90qwTT.a%26n%3D1", "Zx90qwTT.a"
+    ),
     Planted("JSON", '{"api_key": "Zx88qwTT", "n": 1}', "Zx88qwTT"),
 ]

@@ -17,7 +17,8 @@ import stepfork
 from project import MINIMAL, Project
 from recorded import Recorded, record
 from stepfork._context import adapters_on
-from stepfork.adapters import Adapter, Boundary, Patches
+from stepfork.adapters import Adapter, Boundary, Patches, _child_processes
+from stepfork.adapters._child_processes import run_with_adapters
 from stepfork.adapters._switch import BUILT_IN, instrument, switched_on, tried
 from stepfork.errors import AdapterFailed, OptionError
 
@@ -153,6 +154,36 @@ def test_a_fault_of_an_adapter_is_not_the_agents(
     assert recorded.run.incomplete is not is_stream
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_arguments_that_do_not_fit_a_function_are_its_own_error(
+    tmp_path: Path, patches: Patches, kind: str
+) -> None:
+    """No adapter can describe them, which is no fault of it: the run is whole, and a replay ends so too."""
+
+    async def consume(result: Any) -> None:
+        if kind == "later":
+            await result
+        elif kind == "later_chunks":
+            await anext(result)
+        elif kind == "chunks":
+            next(result)
+
+    def agent() -> None:
+        asyncio.run(consume(getattr(Fetcher(), kind)()))
+
+    with pytest.raises(TypeError) as plain:
+        agent()
+    patches.call(Fetcher, kind, Boundary("tool", lambda _, args, __: ("fetch", {"key": args[0]})))
+    recorded = Recorded(tmp_path / "run.jsonl")
+    with pytest.raises(TypeError) as seen, recorded:
+        agent()
+    assert str(seen.value) == str(plain.value)
+    assert not recorded.run.incomplete
+    assert recorded.run.failure is not None
+    replayed = stepfork.replay(tmp_path / "run.jsonl", agent)
+    assert (type(replayed.error), str(replayed.error)) == (TypeError, str(plain.value))
+
+
 # -- when it is switched on
 
 LIBRARY = {
@@ -271,6 +302,15 @@ def test_an_adapter_that_cannot_be_loaded_is_left_out(tmp_path: Path) -> None:
     assert "stepfork cannot load the adapter missing: AttributeError" in told
     assert "stepfork cannot load the adapter nothing: TypeError" in told
     assert "True" in told
+
+
+def test_a_child_that_lacks_an_adapter_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls are lost, with a warning; in the child of a replay they would be made, so it does nothing."""
+    with pytest.warns(RuntimeWarning, match="cannot record in this process"):
+        assert run_with_adapters(["gone"], [], lambda: "done") == "done"
+    monkeypatch.setattr(_child_processes, "child_of_replay", True)
+    with pytest.raises(OptionError, match="gone"):
+        run_with_adapters(["gone"], [], lambda: "done")
 
 
 def test_an_unknown_name_is_an_error() -> None:

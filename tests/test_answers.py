@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stepfork._answers import answer_of
@@ -44,6 +44,22 @@ ANSWERS: dict[str, tuple[list[Any], list[str]]] = {
         ),
         ["One moment.", 'lookup({"id": 7})', "refund({})"],
     ),
+    "chat, a custom tool": (
+        [HEAD, json.dumps(chat(tool_calls=[{"type": "custom", "custom": {"name": "run", "input": "ls"}}]))],
+        ["run(ls)"],
+    ),
+    "chat, one function": (
+        [HEAD, json.dumps(chat(content=None, function_call={"name": "lookup", "arguments": "{}"}))],
+        ["lookup({})"],
+    ),
+    "chat, one function in a stream": (
+        events(
+            delta(function_call={"name": "lookup", "arguments": ""}),
+            delta(function_call={"arguments": '{"id"'}),
+            delta(function_call={"arguments": ": 7}"}),
+        ),
+        ['lookup({"id": 7})'],
+    ),
     "responses": (
         [
             HEAD,
@@ -68,6 +84,16 @@ ANSWERS: dict[str, tuple[list[Any], list[str]]] = {
             },
         ),
         ["Wait."],
+    ),
+    "responses, a stream that ends before its end": (
+        events(
+            {"type": "response.created", "response": {"output": []}},
+            {
+                "type": "response.incomplete",
+                "response": {"output": [{"type": "function_call", "name": "lookup", "arguments": "{}"}]},
+            },
+        ),
+        ["lookup({})"],
     ),
     "messages": (
         [
@@ -147,6 +173,8 @@ JSON = st.recursive(
                     "delta",
                     "tool_calls",
                     "function",
+                    "function_call",
+                    "custom",
                     "content",
                     "output",
                     "type",
@@ -162,7 +190,7 @@ JSON = st.recursive(
                 ]
             ),
             inner
-            | st.sampled_from(["content_block_start", "response.completed", "tool_use", "function_call"]),
+            | st.sampled_from(["content_block_start", "content_block_delta", "tool_use", "function_call"]),
             max_size=4,
         )
     ),
@@ -170,6 +198,8 @@ JSON = st.recursive(
 )
 
 
+@example({"response": "x", "type": "response.completed"}, False)
+@example({"type": "content_block_delta", "index": [1], "delta": {"partial_json": "x"}}, True)
 @given(JSON, st.booleans())
 def test_no_body_breaks_the_screen(body: object, is_stream: bool) -> None:
     """Whatever stands where a protocol has something else, ``show`` still shows the call (B73)."""

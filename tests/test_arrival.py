@@ -286,6 +286,15 @@ def test_several_that_one_turn_of_the_loop_brought_come_together(path: Path) -> 
     assert batches == [["a", "c"], ["b"]]
 
 
+def test_any_number_may_come_together(path: Path) -> None:
+    """As many as a stack is deep are no more than any others."""
+    keys = [str(number) for number in range(sys.getrecursionlimit() + 100)]
+    written(path, "get", [f"{sign}{key}" for sign in "+-" for key in keys], apart=0.00001)
+    seen: list[str] = []
+    assert not stepfork.replay(path, fan_out(keys, seen)).timed_out
+    assert seen == keys
+
+
 def test_a_sync_call_on_the_thread_of_an_event_loop_never_waits(path: Path) -> None:
     """Whoever it would wait for could not run."""
     written(path, "read", REVERSED)

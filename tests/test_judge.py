@@ -84,3 +84,40 @@ def test_a_result_within_tolerance_is_the_same_result() -> None:
     near = judge(recorded, _run(result=1.05), stopped=False, facts=Facts(), rules=rules)
     far = judge(recorded, _run(result=1.5), stopped=False, facts=Facts(), rules=rules)
     assert (near.finding, far.finding) == ("shown", "gone")
+
+
+def _failed(message: str, kind: str = "builtins:KeyError") -> Run:
+    """Return a run that raised this at its root."""
+    run = _run()
+    run.failure = Failure("raised", "handle#1", kind, message)
+    return run
+
+
+def test_an_error_of_the_same_type_that_came_too_early_is_another() -> None:
+    """It says something else, and the agent had not yet made the recorded calls."""
+    recorded, unmade = _failed("'amount'"), _run().root.children
+
+    def judged(now: Run, left: list[Call], *, stopped: bool = False) -> str:
+        return judge(recorded, now, stopped=stopped, facts=Facts(), unmade=left).finding
+
+    assert judged(_failed("'SHOP_KEY'"), unmade) == "gone"
+    assert judged(_failed("'SHOP_KEY'"), unmade, stopped=True) == "unknown"
+    assert judged(_failed("'SHOP_KEY'"), []) == "shown"
+    assert judged(_failed("'amount'"), unmade) == "shown"
+    polled = Call("tool", "poll", "handle#1/poll#1", {}, Outcome("returned", 1), repeats=True)
+    assert judged(_failed("'SHOP_KEY'"), [polled]) == "shown"
+
+
+def test_a_message_with_a_secret_is_the_same_with_another_one() -> None:
+    """Of a recorded secret only its place is known."""
+    recorded, unmade = _failed("no account for [redacted-1]****"), _run().root.children
+    now = _failed("no account for no-key-in-a-replay")
+    assert judge(recorded, now, stopped=False, facts=Facts(), unmade=unmade).finding == "shown"
+
+
+def test_an_error_that_a_test_put_there_is_taken_for_the_recorded_one() -> None:
+    """Whoever injects an error of this type knows what it stands for."""
+    recorded, now = _failed("'amount'"), _failed("'injected'")
+    now.root.overridden = True
+    unmade = _run().root.children
+    assert judge(recorded, now, stopped=False, facts=Facts(), unmade=unmade).finding == "shown"

@@ -143,7 +143,7 @@ def test_a_run_that_was_cut_off_and_marked_becomes_a_red_test(project: Project) 
     )
 
 
-NEEDS_KEY = """
+NEEDS_REGION = """
     import os
 
     import stepfork
@@ -156,8 +156,8 @@ NEEDS_KEY = """
 
     @stepfork.step
     def handle(order):
-        key = os.environ["SHOP_KEY"]
-        return read(order)["amount"] if key else None
+        region = os.environ["SHOP_REGION"]
+        return read(order)["amount"] if region else None
 
 
     if __name__ == "__main__":
@@ -168,15 +168,16 @@ NEEDS_KEY = """
 @pytest.mark.slow
 def test_an_error_of_the_same_kind_before_the_recorded_calls_is_another_failure(project: Project) -> None:
     """A KeyError for a variable that is missing is not the recorded KeyError: no test is made of it."""
-    project.write({"agent.py": NEEDS_KEY})
-    project.run("python", "agent.py", env={**BARE, "SHOP_KEY": "set"})
+    project.write({"agent.py": NEEDS_REGION})
+    project.run("python", "agent.py", env={**BARE, "SHOP_REGION": "eu"})
     before = project.files()
     refused = project.stepfork("make-test", env=STRANGER)
     assert refused.code == 3, refused
     assert "the recorded failure did not come back" in refused.err, refused
     assert "handle#1/read#1   <- first divergence" in refused.err, refused
+    assert "set SHOP_REGION, which is not set here, to what it was when the run" in refused.err, refused
     assert project.files("tests") == {
         name: text for name, text in before.items() if name.startswith("tests/")
     }
-    made = project.stepfork("make-test", env={**STRANGER, "SHOP_KEY": "another"})
+    made = project.stepfork("make-test", env={**STRANGER, "SHOP_REGION": "us"})
     assert (made.code, "red    KeyError: 'amount'" in made.out) == (0, True), made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from project import MINIMAL, Project
 from road import STRANGER
 from stepfork._making.leftover import Look, check_nothing_left
+from stepfork._recording import read_run
 from stepfork.errors import NotRedacted
 
 BARE: dict[str, str | None] = {**STRANGER, "PYTHONPATH": None}
@@ -51,18 +53,90 @@ def recorded(project: Project, key: str, **environ: str) -> dict[str, str | None
     return env
 
 
+def variables(project: Project) -> list[str]:
+    """Return which variables the recording of the test has a replay set."""
+    (path,) = project.root.glob("tests/recordings/*.jsonl")
+    return list(read_run(path).variables)
+
+
 @pytest.mark.slow
-def test_the_variables_that_a_replay_needs_are_named_and_no_others(project: Project) -> None:
-    """Found by leaving them out; where the secret is another, the test shows the same (B43)."""
+def test_a_key_that_the_agent_wants_is_needed_by_nobody_who_runs_the_test(project: Project) -> None:
+    """The recording names it and no others; where it is set, to whatever, the test shows the same (B43)."""
     env = recorded(project, 'os.environ["BANK_API_KEY"]', BANK_API_KEY=SECRET, MAIL_TOKEN=f"{SECRET}-2")
     made = project.stepfork("make-test", "--json", env=env)
     assert made.code == 0, made
-    assert made.json["environment"] == ["BANK_API_KEY"]
-    assert "a replay needs BANK_API_KEY in its environment (any value will do)" in made.json["notes"]
+    assert made.json["environment"] == []
+    assert variables(project) == ["BANK_API_KEY"]
     assert not [name for name, data in project.files().items() if SECRET.encode() in data]
-    for value, shows in (("x", "StillFailing"), (None, "KeyError")):
+    for value in ("x", None):
         seen = project.pytest("-q", env={**BARE, "BANK_API_KEY": value})
-        assert (seen.code, shows in seen.out) == (1, True), seen
+        assert (seen.code, "StillFailing" in seen.out) == (1, True), seen
+    project.replace("agent.py", "raise Denied", "return str")
+    assert project.pytest("-q", "--snapshot-update", env=env).code == 0
+    assert project.pytest("-q", env=BARE).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "key",
+    [
+        'os.environ["BANK_LOGIN_TOKEN"]',
+        'os.environ.get("BANK_LOGIN_TOKEN") or exit("log in first")',
+    ],
+)
+def test_a_run_from_elsewhere_becomes_a_test_where_its_variables_are_not_set(
+    key: str, project: Project
+) -> None:
+    """Whether or not the error tells which is missing; the names of all others are left out."""
+    recorded(project, key, BANK_LOGIN_TOKEN=SECRET, MAIL_TOKEN=f"{SECRET}-2", SOME_KEY="abc")
+    made = project.stepfork("make-test", "--json", env=BARE)
+    assert (made.code, made.json["environment"]) == (0, []), made
+    assert variables(project) == ["BANK_LOGIN_TOKEN"]
+    seen = project.pytest("-q", env=BARE)
+    assert (seen.code, "StillFailing" in seen.out) == (1, True), seen
+
+
+@pytest.mark.slow
+def test_a_variable_whose_value_matters_is_named(project: Project) -> None:
+    """No placeholder will do for it: whoever runs the test has to set it."""
+    env = recorded(project, 'len(str(int(os.environ["BANK_SHARD_KEY"])))', BANK_SHARD_KEY="1234567890")
+    made = project.stepfork("make-test", "--json", env=env)
+    assert (made.code, made.json["environment"]) == (0, ["BANK_SHARD_KEY"]), made
+    assert "a replay needs BANK_SHARD_KEY in its environment (with a value like here)" in made.json["notes"]
+    assert variables(project) == []
+
+
+LOADING = """
+    import os
+
+    if os.path.exists(".env"):
+        for line in open(".env"):
+            os.environ.setdefault(*line.strip().split("="))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["when imported", "while it runs"])
+def test_keys_from_a_file_that_is_not_there_elsewhere_are_not_needed(when: str, project: Project) -> None:
+    """What the project itself sets, in the run or in its proof, a replay sets where the project does not."""
+    agent = AGENT.replace("{key}", 'os.environ["BANK_API_KEY"]')
+    before = "import stepfork\n" if when == "when imported" else "found = fetch"
+    project.write(
+        {
+            ".env": f"BANK_API_KEY={SECRET}\n",
+            "loading.py": LOADING,
+            "agent.py": re.sub(
+                f"^( +){before}", r"\1import loading\n\g<0>", agent, count=1, flags=re.MULTILINE
+            ),
+        }
+    )
+    assert "Denied" in project.run("python", "agent.py", env=BARE).err
+    made = project.stepfork("make-test", "--json", env=BARE)
+    assert (made.code, made.json["environment"]) == (0, []), made
+    assert variables(project) == ["BANK_API_KEY"]
+    (project.root / ".env").unlink()
+    seen = project.pytest("-q", env=BARE)
+    assert (seen.code, "StillFailing" in seen.out) == (1, True), seen
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from plain_agents import FUNCTIONS, MODULES, STYLES, declare, load
 from project import Project
 from stepfork._calls import Run
 from stepfork._context import adapters_on, tools_on
+from stepfork._frames import is_stand_in
 from stepfork._making.wishes import Wishes, check_wishes
 from stepfork._recording import read_run
 from stepfork.adapters import _plain_tools, _switch
@@ -28,6 +29,7 @@ from stepfork.errors import FailingRun, OptionError
 @pytest.fixture(autouse=True)
 def _as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(_switch, "_for_good", set())
+    monkeypatch.setattr(_switch, "_tools_for_good", [])
     yield
     for name in _switch._for_good.intersection(adapters_on):
         _switch._switch_off(_switch._named(name))
@@ -275,6 +277,84 @@ def test_a_replay_ends_where_a_fixed_agent_hides_its_tools(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize("order", [("plain", "shop"), ("shop", "plain")])
+@pytest.mark.parametrize("tools", [[], ["plain_shop_agent:refund"]])
+def test_a_replay_begins_with_the_tools_of_its_run_and_of_no_other(
+    order: tuple[str, str], tools: list[str], tmp_path: Path
+) -> None:
+    """What another one of this process has found is the agent's own function; what is named stays a tool."""
+    agent = load(tmp_path, STYLES["a table"], may_run=True)
+    agents = {"plain": lambda: (agent.lookup("A-17"), agent.refund("A-17")), "shop": agent.main}
+    instrument("openai", tools=tools)
+    for name, main in agents.items():
+        with stepfork.run(name, path=tmp_path / f"{name}.jsonl"):
+            main()
+    runs = {name: read_run(tmp_path / f"{name}.jsonl") for name in agents}
+    assert tools_of(runs["plain"]) == (["refund"] if tools else [])
+    for name in (*order, *order):
+        replayed = stepfork.replay(tmp_path / f"{name}.jsonl", agents[name])
+        assert (replayed.error, replayed.unused) == (None, [])
+        assert tools_of(replayed.run) == tools_of(runs[name])
+
+
+HOLDING = (
+    FUNCTIONS
+    + """
+def main():
+    done = []
+    for name in ("lookup", "refund"):
+        turn([{"role": "user", "content": name}], declare("lookup", "refund"))
+        done.append(globals()[name]("A-17"))
+    return done
+
+def turn(messages, tools):
+    request = HELD
+    before = dict(request)
+    ask(request)
+    if sorted(request) != sorted(before):
+        raise AssertionError(sorted(request))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "held",
+    ["locals()", "vars()", "sys._getframe().f_locals", "__import__('inspect').currentframe().f_locals"],
+)
+def test_the_local_names_that_an_agent_holds_stay_as_they_are(held: str, tmp_path: Path) -> None:
+    """What makes its request of ``locals()`` sends the same ones in the second attempt."""
+    source = "import sys\n" + HOLDING.replace("HELD", held)
+    agent = load(tmp_path, source, may_run=True)
+    result, before = recorded(tmp_path / "run.jsonl", agent)
+    assert result == ["lookup A-17 eu: done", "refund A-17 1: done"]
+    assert tools_of(before) == ["lookup", "refund"]
+
+
+DELETING = (
+    FUNCTIONS
+    + """
+import weakref
+
+class Connection:
+    pass
+
+def main():
+    connection = Connection()
+    seen = weakref.ref(connection)
+    request = {"messages": [{"role": "user", "content": "x"}], "tools": declare("lookup", "refund")}
+    ask(request)
+    del connection
+    return seen() is None
+"""
+)
+
+
+def test_what_an_agent_deletes_after_a_request_is_gone(tmp_path: Path) -> None:
+    """To look for its functions holds none of its values."""
+    is_gone, _ = recorded(tmp_path / "run.jsonl", load(tmp_path, DELETING, may_run=True))
+    assert is_gone
+
+
 MISFIT = """
 def lookup(order):
     return work(f"lookup {order}")
@@ -357,6 +437,17 @@ def test_a_dispatcher_is_a_tool_once_it_is_named(tools: list[str], tmp_path: Pat
     agent = load(tmp_path, DISPATCHER, may_run=False)
     assert stepfork.replay(tmp_path / "run.jsonl", agent.main).value == result
     assert agent.RAN == []
+
+
+def test_a_setting_that_names_no_function_keeps_no_agent_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It costs a warning, as a setting that cannot be read does, and the rest of the setting holds."""
+    monkeypatch.setenv("STEPFORK_TOOLS", f"math:floor,{__name__}:run")
+    with pytest.warns(RuntimeWarning, match="cannot make a tool of math:floor"):
+        instrument("openai")
+    assert _switch._tools_for_good == [f"{__name__}:run"]
+    assert is_stand_in(run.__code__)
 
 
 def test_a_module_that_is_imported_later_has_its_named_tools_too(project: Project) -> None:
@@ -525,6 +616,15 @@ def test_the_tools_of_every_provider_are_read(body: dict[str, Any], names: list[
         {
             "messages": [
                 {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "a"}}]},
+                {"role": "tool", "tool_call_id": "1", "content": ""},
+            ]
+        },
+        {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "a", "input": ""}}],
+                },
                 {"role": "tool", "tool_call_id": "1", "content": ""},
             ]
         },

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -235,6 +236,13 @@ PROGRAM = """
         pass
 
 
+    def work(then=None):
+        time.sleep(0.05)
+        SEEN.append("thread")
+        if then is not None:
+            threading.Thread(target=then).start()
+
+
     def main():
         signal.signal(signal.SIGTERM, lambda *_: None)
         os.chdir("/")
@@ -243,7 +251,7 @@ PROGRAM = """
         sys.path.append("/nowhere")
         atexit.register(SEEN.append, "exit")
         atexit.register(SEEN.append, "first")
-        threading.Thread(target=lambda: (time.sleep(0.05), SEEN.append("thread"))).start()
+        threading.Thread(target=work, args=(work,)).start()
         SEEN.append(sys.argv[1:])
         if sys.argv[1:]:
             sys.exit(sys.argv[1])
@@ -292,7 +300,43 @@ def test_what_a_program_changes_is_put_back(
     assert after == before
     assert dict(os.environ) == environment
     assert (signal.getsignal(signal.SIGTERM), threading.enumerate()) == (handler, threads)
-    assert sys.modules["seen_by_test"].told == [[], "thread", "first", "exit"]
+    assert sys.modules["seen_by_test"].told == [[], "thread", "thread", "first", "exit"]
+
+
+POOLS = """
+    import threading
+    import time
+    from concurrent.futures import ThreadPoolExecutor
+
+    import agent_pools
+
+
+    def work(depth):
+        time.sleep(0.02)
+        agent_pools.SEEN.append(depth)
+        if depth:
+            pool = agent_pools.POOL if depth % 2 else ThreadPoolExecutor(2)
+            threading.Thread(target=lambda: [pool.submit(work, depth - 1) for _ in range(2)]).start()
+
+
+    agent_pools.POOL.submit(work, 3)
+"""
+
+
+def test_the_work_of_pools_of_threads_is_waited_for(
+    scratch: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a process ends: of pools that the program makes, and of one that was there before."""
+    pools: Any = ModuleType("agent_pools")
+    pools.SEEN, pools.POOL = [], ThreadPoolExecutor(2)
+    monkeypatch.setitem(sys.modules, "agent_pools", pools)
+    scratch.write({"pools.py": POOLS})
+    program = _program(scratch.root, script="pools.py")
+    with pools.POOL:
+        for _ in range(2):
+            pools.SEEN.clear()
+            program()
+            assert sorted(pools.SEEN) == [0] * 8 + [1] * 4 + [2] * 2 + [3]
 
 
 def test_an_exit_that_fails_comes_out(scratch: Project) -> None:

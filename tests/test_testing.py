@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -114,6 +115,18 @@ def hook(_module: ModuleType, patches: Patches) -> None:
 def test_a_good_adapter_keeps_all_promises() -> None:
     """Calls, coroutines, streams and exceptions; one that is stacked on another."""
     assert failing(hook) == set()
+
+
+@pytest.mark.filterwarnings("ignore:said by the library")
+def test_warnings_of_the_library_are_its_own() -> None:
+    """However many there are, none of them is a fault of the adapter."""
+
+    def look() -> str:
+        for number in range(3):
+            warnings.warn(f"said by the library: {number}", stacklevel=1)
+        return Shop().look("old")
+
+    assert failing(hook, {"look": Sample(look)}) == set()
 
 
 def test_what_is_not_hooked_is_found() -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from properties import thoroughly
 from recorded import record
 from replays import record as record_agent
 from sample_runs import header
+from stepfork import _usage
 from stepfork._calls import Call, Outcome, Plain, Run, Usage
 from stepfork._codec import encode
 from stepfork._context import current_frame
@@ -29,7 +31,7 @@ from stepfork._recording import read_extension, read_run
 from stepfork._redact import Redactor
 from stepfork._replay.conduct import Conductor
 from stepfork._replay.load import load_recording
-from stepfork._usage import usage_of, usage_of_wire
+from stepfork._usage import Tally
 
 CHAT = {
     "id": "chatcmpl-1",
@@ -75,6 +77,14 @@ JSON: Any = st.recursive(
 def sse(events: list[Any], end: str = "\n") -> str:
     """Write server-sent events as the providers do."""
     return "".join(f"event: some{end}data: {json.dumps(event)}{end}{end}" for event in events)
+
+
+def told_by(*chunks: Plain) -> Usage | None:
+    """Return what a call took whose chunks these were."""
+    tally = Tally()
+    for chunk in chunks:
+        tally.look(chunk)
+    return tally.usage
 
 
 class Message(NamedTuple):
@@ -171,8 +181,8 @@ def test_each_provider_is_read_in_its_own_words(told: Plain, usage: Usage) -> No
         {"text": "approve", "reply": {"$object": "openai.types:Reply", "state": told}},
         [told],
     ]
-    assert [usage_of(way) for way in ways] == [usage] * len(ways)
-    assert usage_of_wire([json.dumps(told)]) == usage
+    assert [told_by(way) for way in ways] == [usage] * len(ways)
+    assert told_by(json.dumps(told)) == usage
 
 
 @pytest.mark.parametrize(
@@ -196,7 +206,7 @@ def test_each_provider_is_read_in_its_own_words(told: Plain, usage: Usage) -> No
 )
 def test_what_is_no_number_of_tokens_is_not_taken_for_one(answer: Plain) -> None:
     """Text about tokens, broken JSON and numbers that make no sense tell nothing."""
-    assert usage_of(answer) is None
+    assert told_by(answer) is None
 
 
 def test_of_the_choices_of_one_reply_the_tokens_are_counted_once() -> None:
@@ -207,24 +217,24 @@ def test_of_the_choices_of_one_reply_the_tokens_are_counted_once() -> None:
         "generations": [[{"message": message}, {"message": message}]],
         "llm_output": {"token_usage": told},
     }
-    assert usage_of({"$object": "langchain_core.outputs:LLMResult", "state": result}) == Usage(10, 4)
+    assert told_by({"$object": "langchain_core.outputs:LLMResult", "state": result}) == Usage(10, 4)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_a_stream_tells_it_in_pieces(end: str) -> None:
     """Anthropic tells the input first and the output last, OpenAI both in the last chunk."""
-    assert usage_of_wire([sse(CLAUDE_STREAM, end)]) == Usage(123, 9, 100)
-    assert usage_of_wire([sse(CHAT_STREAM, end), "data: [DONE]"]) == Usage(120, 7, 64)
-    assert usage_of(CLAUDE_STREAM) == Usage(123, 9, 100)
-    assert usage_of_wire([sse(CHAT_STREAM[:2], end)]) is None
+    assert told_by(sse(CLAUDE_STREAM, end)) == Usage(123, 9, 100)
+    assert told_by(sse(CHAT_STREAM, end), "data: [DONE]") == Usage(120, 7, 64)
+    assert told_by(CLAUDE_STREAM) == Usage(123, 9, 100)
+    assert told_by(sse(CHAT_STREAM[:2], end)) is None
 
 
 def test_lines_and_lists_of_json_are_streams_too() -> None:
     """Ollama writes a line each, Gemini a list of parts, each with what it is by then."""
     lines = [{"response": "a"}, {"done": True, "prompt_eval_count": 26, "eval_count": 298}]
-    assert usage_of_wire("\n".join(map(json.dumps, lines))) == Usage(26, 298)
+    assert told_by(*"\n".join(map(json.dumps, lines))) == Usage(26, 298)
     parts = [{"usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": count}} for count in (1, 5)]
-    assert usage_of_wire([json.dumps(parts, indent=1)]) == Usage(8, 5)
+    assert told_by(json.dumps(parts, indent=1)) == Usage(8, 5)
 
 
 def test_chunks_that_tell_what_came_with_them_are_added_up() -> None:
@@ -234,25 +244,58 @@ def test_chunks_that_tell_what_came_with_them_are_added_up() -> None:
         {"content": "b", "usage_metadata": None},
         {"content": "", "usage_metadata": {"input_tokens": 0, "output_tokens": 14}},
     ]
-    assert usage_of(chunks) == Usage(25, 15)
+    assert told_by(chunks) == Usage(25, 15)
 
 
-@thoroughly(200)
-@given(st.integers(1, 40), st.sampled_from([CHAT_STREAM, CLAUDE_STREAM]), st.sampled_from(["\n", "\r\n"]))
-def test_where_the_body_was_split_does_not_matter(size: int, events: list[Any], end: str) -> None:
-    """A network delivers bytes, not events."""
-    body = sse(events, end)
-    pieces = [body[start : start + size] for start in range(0, len(body), size)]
-    assert usage_of_wire(pieces) == usage_of_wire([body]) != None  # noqa: E711
+BODIES = [
+    *(sse(events, end) for events in (CHAT_STREAM, CLAUDE_STREAM) for end in ("\n", "\r\n", "\r")),
+    json.dumps(CHAT),
+    json.dumps({**CHAT, "told": json.dumps(CLAUDE_STREAM)}, indent=2),
+    json.dumps(
+        [{"usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": n}} for n in (1, 5)], indent=1
+    ),
+    "\n".join(map(json.dumps, [{"response": "a"}, {"prompt_eval_count": 26, "eval_count": 298}])),
+    "".join(map(json.dumps, CLAUDE_STREAM)),
+    json.dumps({"content": "a", "usage_metadata": {"input_tokens": 25, "output_tokens": 1}}),
+]
+
+
+@thoroughly(300)
+@given(st.sampled_from(BODIES), st.lists(st.integers(0, 2000)))
+def test_where_a_body_was_split_does_not_matter(body: str, cuts: list[int]) -> None:
+    """A network delivers bytes, not events: a number may come in two chunks, and a chunk may be empty."""
+    places = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
+    pieces = [body[start:end] for start, end in pairwise(places)]
+    assert "".join(pieces) == body
+    assert told_by({"status": 200}, *pieces) == told_by(*body) == told_by(body) != None  # noqa: E711
+
+
+def test_chunks_may_be_lines_without_their_ends_or_whole_documents() -> None:
+    """As HTTP clients hand lines on, and as code of one's own makes chunks."""
+    for events in (CHAT_STREAM, CLAUDE_STREAM):
+        usage = told_by(*events)
+        assert told_by(*sse(events).splitlines()) == usage
+        assert told_by(*map(json.dumps, events)) == usage
+        assert told_by("data: {broken", *sse(events).splitlines()) == usage
+
+
+def test_a_text_that_has_no_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was held is looked into, and let go."""
+    monkeypatch.setattr(_usage, "_MOST_TEXT", 1000)
+    tally = Tally()
+    for _ in range(100):
+        tally.look(sse(CHAT_STREAM))
+        assert tally._size <= 1000
+    assert tally.usage == Usage(120, 7, 64)
 
 
 @thoroughly(500)
 @given(JSON)
 def test_looking_for_it_never_fails(answer: Any) -> None:
     """Whatever is in an answer, also what is named like a provider's numbers or like a tag of ours."""
-    found = [usage_of(answer), usage_of_wire([json.dumps(answer)]), usage_of(encode(answer).plain)]
+    found = [told_by(answer), told_by(json.dumps(answer)), told_by(encode(answer).plain)]
     assert all(usage is None or 0 <= usage.cached <= 2**53 for usage in found)
-    assert usage_of({**CHAT, "extra": answer}) == Usage(120, 7, 64)
+    assert told_by({**CHAT, "extra": answer}) == Usage(120, 7, 64)
 
 
 @thoroughly(100)
@@ -275,7 +318,7 @@ def test_the_real_traffic_of_providers_is_read_as_they_add_it_up(corpus: Path, r
     """Input and output are the total that the provider itself gives; cut at any place."""
     found = added_up = 0
     for body in bodies(corpus):
-        usage = usage_of_wire(body[start : start + 11] for start in range(0, len(body), 11))
+        usage = told_by(*(body[start : start + 11] for start in range(0, len(body), 11)))
         totals = re.findall(r'"(?:total_tokens|totalTokenCount|totalTokens)"\s*:\s*(\d+)', body)
         if totals:
             assert usage is not None

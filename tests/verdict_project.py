@@ -107,6 +107,12 @@ def crash_otherwise(key: str) -> int:
     return order["amount"]
 
 @stepfork.step
+def crash_early(key: str) -> int:
+    if FIXED:
+        os.environ["SHOP_REGION"]
+    return look(key)["amount"]
+
+@stepfork.step
 def hang(key: str) -> int:
     order = look(key)
     if FIXED:

@@ -75,13 +75,14 @@ class _Reader:
 
     def read(self, document: _Json) -> None:
         """Read a body, or an event."""
+        response = document.get("response")
+        if isinstance(response, dict):  # what the last event of a stream holds is the whole body
+            document = response
         error = document.get("error")
         if error:
             self.error = _text(error.get("message")) if isinstance(error, dict) else _text(error)
         for choice in _objects(document.get("choices")):
             self._part_of_chat(choice.get("message") or choice.get("delta"))
-        if document.get("type") == "response.completed":
-            document = document.get("response") or {}
         for item in _objects(document.get("output")):
             self._item_of_response(item)
         for number, block in enumerate(_objects(document.get("content"))):
@@ -96,9 +97,8 @@ class _Reader:
             return
         self.text += _text(part.get("content"))
         for number, call in enumerate(_objects(part.get("tool_calls"))):
-            function = call.get("function")
-            if isinstance(function, dict):
-                self._ask(call.get("index", number), function.get("name"), function.get("arguments"))
+            self._ask_in(call.get("index", number), call.get("function") or call.get("custom"))
+        self._ask_in("function_call", part.get("function_call"))  # before there were several
 
     def _item_of_response(self, item: _Json) -> None:
         if item.get("type") in ("function_call", "custom_tool_call"):
@@ -117,8 +117,12 @@ class _Reader:
     def _delta(self, number: Any, delta: Any) -> None:
         if isinstance(delta, dict):
             self.text += _text(delta.get("text"))
-            if number in self._calls:
+            if isinstance(number, int) and number in self._calls:
                 self._ask(number, "", delta.get("partial_json"))
+
+    def _ask_in(self, key: Any, call: Any) -> None:
+        if isinstance(call, dict):
+            self._ask(key, call.get("name"), call.get("arguments", call.get("input")))
 
     def _ask(self, key: Any, name: Any, arguments: Any) -> None:
         call = self._calls.setdefault(key if isinstance(key, int | str) else len(self._calls), ["", ""])

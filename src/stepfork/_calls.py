@@ -173,10 +173,11 @@ class Run(msgspec.Struct, omit_defaults=True, eq=False):
     found: tuple[str, ...] = ()
     """Those that became tools while it went on, likewise; a replay has them from its beginning, for it is to
     run none of them, and what they did before is not in the run."""
-    secrets: tuple[str, ...] = ()
-    """The names of the variables that held a secret when it began; a replay finds each of them set."""
-    loaded_secrets: tuple[str, ...] = ()
-    """Those of the variables that it set itself."""
+    variables: tuple[str, ...] = ()
+    """The names of the variables that held a secret, or where a model is asked, when it began; a replay
+    finds each of them set."""
+    variables_set: tuple[str, ...] = ()
+    """The names of such variables that it has set itself, as from a file."""
     unseen: tuple[str, ...] = ()
     """The tools that ran where stepfork did not see them: a replay would run them again."""
     facts: list[str] = []

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stepfork._fork import in_children
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
@@ -301,8 +302,6 @@ def leave(token: Any) -> None:
 
 def _leave_parent() -> None:
     """A forked child must not write into its parent's journal, nor take answers that its parent misses."""
-    global _lock
-    _lock = threading.RLock()
     frame = _frame.get()
     recorded = None if frame is None or not frame.session.is_open else getattr(frame.session, "id", None)
     for session in list(_open):
@@ -320,7 +319,6 @@ def _belong_to(run_id: str) -> None:
     belong_to(run_id)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_parent)
+in_children(_leave_parent)
 if PARENT in os.environ and not child_of_replay:
     _belong_to(os.environ[PARENT])

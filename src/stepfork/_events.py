@@ -35,9 +35,9 @@ class RunStarted(msgspec.Struct, tag_field="event", tag="run", omit_defaults=Tru
     """The adapters that were switched on when it began."""
     tools: tuple[str, ...] = ()
     """``module:function=tool`` of the functions without a decorator that were tools when it began."""
-    secrets: tuple[str, ...] = ()
-    """The names of the variables that held a secret when it began, never what they held; in the recording
-    of a test, those that a replay is to find set."""
+    variables: tuple[str, ...] = ()
+    """The names of the variables that held a secret, or where a model is asked, when it began; never what
+    they held. In the recording of a test, those that a replay is to find set."""
 
 
 class ExtensionStarted(msgspec.Struct, tag_field="event", tag="extension", omit_defaults=True):
@@ -113,8 +113,8 @@ class RunEnded(msgspec.Struct, tag_field="event", tag="close", omit_defaults=Tru
     at: float
     failure: Failure | None = None
     incomplete: bool = False
-    secrets: tuple[str, ...] = ()
-    """The names of the variables that held one at its end and not when it began."""
+    variables: tuple[str, ...] = ()
+    """The names of such variables that it has set itself."""
 
 
 class FactsFound(msgspec.Struct, tag_field="event", tag="facts"):

@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from stepfork._as_main import MAIN
-from stepfork._frames import is_users
+from stepfork._frames import current_frames, is_users
 from stepfork.errors import ReplayStopped
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def _put_environment_back(before: Mapping[str, str]) -> None:
 def ended_as_a_process() -> Iterator[None]:
     """When the block ends, wait for the threads that it started, then call what it registered for the exit.
 
-    A daemon thread is not waited for, nor a pool of threads; where the replay stopped nothing is.
+    A daemon thread is not waited for; of a pool of threads the work is. Where the replay stopped nothing is.
     """
-    before = set(threading.enumerate())
+    before = {each for each in threading.enumerate() if not (_is_of_pool(each) and _rests(each))}
     callbacks = _AtExit()
     with callbacks.taken():
         try:
@@ -66,19 +67,44 @@ def ended_as_a_process() -> Iterator[None]:
             raise
         finally:
             if callbacks.is_wanted:
-                _join_others(before)
+                _wait_for_others(before)
                 callbacks.call()
 
 
-def _join_others(before: set[threading.Thread]) -> None:
-    for thread in threading.enumerate():
-        if thread not in before and not thread.daemon and not _is_of_pool(thread):
-            thread.join()
+_AT_REST = 3
+"""So many looks in a row have to find all pools of threads at rest."""
+
+_PAUSE = 0.001
+"""Seconds between two of them."""
+
+
+def _wait_for_others(before: set[threading.Thread]) -> None:
+    """Wait for the threads begun since, and for what pools of threads do; each may begin more."""
+    rests = 0
+    while rests < _AT_REST:
+        begun = [each for each in threading.enumerate() if each not in before and not each.daemon]
+        others = [each for each in begun if not _is_of_pool(each)]
+        for thread in others:
+            if thread.is_alive():  # else it is about to start
+                thread.join()
+        is_at_rest = not others and all(map(_rests, begun))
+        rests = rests + 1 if is_at_rest else 0
+        time.sleep(_PAUSE if begun else 0)
 
 
 def _is_of_pool(thread: threading.Thread) -> bool:
     """Whether it waits for more work until the interpreter ends."""
-    return getattr(getattr(thread, "_target", None), "__module__", "") == "concurrent.futures.thread"
+    target = getattr(thread, "_target", None)
+    return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) == _WORKER
+
+
+def _rests(thread: threading.Thread) -> bool:
+    """Whether a thread of a pool has no work: nothing is called in it."""
+    frame = current_frames().get(thread.ident or 0)
+    return frame is None or (frame.f_globals.get("__name__"), frame.f_code.co_name) == _WORKER
+
+
+_WORKER = ("concurrent.futures.thread", "_worker")
 
 
 @final

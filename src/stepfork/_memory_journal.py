@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stepfork._events import Event, encode_line
+from stepfork._fork import in_children, renew_in_children
 from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
@@ -25,12 +25,14 @@ class _Budget:
     """What is in memory now, of all runs of this process."""
 
     def __init__(self) -> None:
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        """Forget all runs: those of the parent are none of a forked child's, nor is its lock."""
         self.taken = 0
         self._lock = threading.RLock()
+        renew_in_children(self, "_lock")
+        in_children(self.forget)
+
+    def forget(self) -> None:
+        """Those of the parent are none of a forked child's."""
+        self.taken = 0
 
     def take(self, size: int) -> None:
         with self._lock:
@@ -44,9 +46,6 @@ class _Budget:
 
 
 budget = _Budget()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=budget.begin_anew)
 
 
 class RescuedJournal:

@@ -20,6 +20,7 @@ from stepfork._calls import Entry, Failure, Plain, child_address
 from stepfork._codec import encode, encode_exception, type_name
 from stepfork._codec.messages import contents_of, message_of
 from stepfork._control_flow import at_heart, is_control_flow
+from stepfork._environment import names_to_note
 from stepfork._events import (
     FORMAT_VERSION,
     CallEnded,
@@ -36,7 +37,6 @@ from stepfork._events import (
 )
 from stepfork._mutation.watch import Watch, changes_of, watch
 from stepfork._redact.ending import InterpreterEnds
-from stepfork._redact.environ import names_of_secrets
 from stepfork._repeats import SHORT_LINE, Shortener
 from stepfork._usage import Tally
 from stepfork._version import __version__
@@ -166,8 +166,8 @@ class Recorder:
         """How often each tool was called."""
         self._unseen: set[str] = set()
         self._found: set[str] = set()
-        self._secrets: tuple[str, ...] = ()
-        """The names of the variables that held a secret when it began."""
+        self._variables: tuple[str, ...] = ()
+        """Those whose names were noted when it began."""
         self._short_line = min(SHORT_LINE, journal.blob_bytes)
         self._shortener = Shortener(journal.outsource)
         self._streams: dict[RecordedFrame, Shape] = {}
@@ -182,7 +182,7 @@ class Recorder:
         """Set the clock, and keep the header for the first line."""
         self._clock = time.perf_counter()
         self._found = set(_context.tools_on)
-        self._secrets = names_of_secrets(os.environ)
+        self._variables = names_to_note(os.environ)
         header = RunStarted(
             FORMAT_VERSION,
             self.id,
@@ -194,7 +194,7 @@ class Recorder:
             _context.parent_run(),
             tuple(sorted(_context.adapters_on)),
             tuple(sorted(self._found)),
-            self._secrets,
+            self._variables,
         )
         self._header = self._redacted_line(header)
 
@@ -336,8 +336,8 @@ class Recorder:
                 "raised", self._origin(frame, cause), type_name(type(cause)), message_of(cause)
             )
         self._leave_streams()
-        loaded = tuple(name for name in names_of_secrets(os.environ) if name not in self._secrets)
-        ended = redacted(RunEnded(self._now(), self._failure, secrets=loaded), self.redactor.redact)
+        loaded = tuple(name for name in names_to_note(os.environ) if name not in self._variables)
+        ended = redacted(RunEnded(self._now(), self._failure, variables=loaded), self.redactor.redact)
         self._failure = ended.failure  # for what the folder of the runs remembers of it too
         self._write(ended)
 

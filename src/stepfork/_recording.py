@@ -262,8 +262,8 @@ class _RunReader:
             adapters=self.header.adapters,
             tools=self.header.tools,
             found=tuple(self.found),
-            secrets=self.header.secrets,
-            loaded_secrets=self.ended.secrets if self.ended else (),
+            variables=self.header.variables,
+            variables_set=self.ended.variables if self.ended else (),
             unseen=tuple(self.unseen),
             facts=self.facts,
         )

@@ -7,7 +7,6 @@ index was lost, is found in the folder and added.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from stepfork._fork import in_children
 from stepfork._index import Index, Line
 from stepfork._journal import UNBEGUN_ENDING, is_going_on
 from stepfork._kept_runs import KeptRun, KeptRuns
@@ -200,14 +200,13 @@ def keeper_of(folder: Path) -> Keeper:
 
 
 def _leave_parent() -> None:
-    """A lock that another thread holds just now would stay held in a forked child."""
+    """What the parent's other threads were doing to a folder is theirs."""
     for keeper in _keepers.values():
         keeper.index.forget()
     _keepers.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_parent)
+in_children(_leave_parent)
 
 
 def times_seen(folder: Path) -> dict[str, int]:

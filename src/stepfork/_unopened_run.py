@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import NoCall, running
+from stepfork._fork import renew_in_children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ class UnopenedRun(NoCall):
         self._is_tried = False
         self._is_over = False
         self._lock = threading.RLock()
+        renew_in_children(self, "_lock")
 
     @property
     def is_open(self) -> bool:
@@ -91,3 +93,9 @@ class UnopenedRun(NoCall):
         root = self.root
         if root is not None:
             root.session.give_up(fault)
+
+
+def recording_session(session: Any) -> Any:
+    """Return the session itself, or that of the run that it has opened."""
+    root = getattr(session, "root", None)
+    return session if root is None else root.session

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -74,39 +76,34 @@ _KNOWN: Final = _FIRST.union(_UNDER)
 _MARKS: Final = ("_tokens", "putTokens", "TokenCount", "token_count", "eval_count")
 """Where none of them stands, no number of tokens is told."""
 
+_MOST_TEXT: Final = 16 * 2**20
+"""Letters that are held; what a longer text tells is found unless it is cut there."""
+
 _DEEPEST = 8
 _DEEPEST_TEXT = 1
 _MOST_TOKENS: Final = 2**53
 
 
-def usage_of(plain: Plain) -> Usage | None:
-    """Return what an answer tells of the tokens it took; None where it tells nothing."""
-    tally = Tally()
-    tally.look(plain)
-    return tally.usage
-
-
-def usage_of_wire(texts: Iterable[str]) -> Usage | None:
-    """Return what the body of a response tells: JSON, a line of JSON each, or server-sent events.
-
-    ``texts`` are its pieces as they came, split anywhere.
-    """
-    return usage_of("".join(texts))
-
-
 class Tally:
-    """What one call took, from all that was told while it went on."""
+    """What one call took, from all that was told while it went on: an answer, or the chunks of one.
 
-    __slots__ = ("_family", "_given", "_numbers")
+    Chunks that are texts are pieces of one text, cut anywhere: JSON, a line of JSON each, or server-sent
+    events. They are held until it can be read, a line at least.
+    """
+
+    __slots__ = ("_family", "_given", "_numbers", "_size", "_texts")
 
     def __init__(self) -> None:
         self._given: Usage | None = None
         self._family: _Names | None = None
         self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._size = 0
 
     @property
     def usage(self) -> Usage | None:
         """What an adapter said, else what was found; None where nobody told anything."""
+        self._read()
         if self._given is not None or self._family is None:
             return self._given
         family, numbers = self._family, self._numbers
@@ -122,8 +119,29 @@ class Tally:
         if isinstance(usage, Usage) and all(map(_is_number, (usage.input, usage.output, usage.cached))):
             self._given = usage if self._given is None else self._given + usage
 
-    def look(self, plain: Plain, deep: int = 0) -> bool:
-        """Look for it in an answer, or in the next chunk of one; returns whether it was there."""
+    def look(self, plain: Plain) -> None:
+        """Look for it in an answer, or in the next chunk of one."""
+        if type(plain) is str:
+            self._hold(plain)
+        else:
+            self._read()
+            self._look(plain)
+
+    def _hold(self, text: str) -> None:
+        self._texts.append(text)
+        self._size += len(text)
+        if self._size > _MOST_TEXT:
+            self._read()
+
+    def _read(self) -> None:
+        if self._texts:
+            text = "".join(self._texts)
+            self._texts.clear()
+            self._size = 0
+            self._look_in_text(text)
+
+    def _look(self, plain: Plain, deep: int = 0) -> bool:
+        """Look for it; returns whether it was there."""
         if type(plain) is str:
             return deep <= _DEEPEST_TEXT and self._look_in_text(plain)
         if deep > _DEEPEST or type(plain) not in _CONTAINERS:
@@ -139,7 +157,7 @@ class Tally:
             if self._note(_parts(part)):
                 return True
         for part in inner:
-            if self.look(part, deep + 1):
+            if self._look(part, deep + 1):
                 return True
         body = parts.get("content")  # of a response, as httpx has it
         return deep == 0 and type(body) is str and self._look_in_text(body)
@@ -153,7 +171,7 @@ class Tally:
         found = False  # no any(): the last chunk of a stream may tell more than the first
         for part in parts:
             if type(part) in _LOOKED_INTO:
-                found |= self.look(part, deep)
+                found |= self._look(part, deep)
         return found
 
     def _note(self, parts: dict[str, Plain] | list[Plain]) -> bool:
@@ -236,12 +254,23 @@ def _documents(text: str) -> Iterator[Plain]:
         else:
             return
     for line in text.replace("\r", "\n").split("\n"):
-        data = line.removeprefix("data:").strip()
-        if data.startswith(("{", "[")) and any(mark in data for mark in _MARKS):
-            try:
-                yield msgspec.json.decode(data)
-            except _NO_JSON:
-                continue
+        if any(mark in line for mark in _MARKS):
+            yield from _in_line(line)
 
 
+def _in_line(line: str) -> Iterator[Plain]:
+    """Yield what a line holds; several documents where chunks were lines and had no ends."""
+    end = 0
+    while begin := _BEGIN.match(line, end) or _DATA.search(line, end):
+        try:
+            document, end = _DECODER.raw_decode(line, begin.end())
+        except _NO_JSON:
+            end = begin.end() + 1
+        else:
+            yield document
+
+
+_BEGIN: Final = re.compile(r"\s*(?=[{\[])")
+_DATA: Final = re.compile(r"data:\s*(?=[{\[])")
+_DECODER: Final = json.JSONDecoder()
 _NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)

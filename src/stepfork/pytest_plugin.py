@@ -183,10 +183,13 @@ def pytest_make_collect_report(
     recordings = collector.path.parent / "recordings"
     if not isinstance(collector, pytest.Module) or not recordings.is_dir():
         return (yield)
-    from stepfork._pytest.collecting import ready_for_replays
+    from stepfork._pytest.collecting import ready_for_replays, told_of_lacking
 
-    with ready_for_replays(recordings):
-        return (yield)
+    live = collector.config.getoption("--stepfork-extend") is not None
+    with ready_for_replays(recordings, live=live):
+        report = yield
+    told_of_lacking(report)
+    return report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

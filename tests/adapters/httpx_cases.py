@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
+import io
 import json
 import ssl
 import zlib
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from adapters.replies import Reply, fails, says
@@ -90,6 +93,25 @@ class Asker:
             response = await client.post(url, json=CHAT)
             return [response.status_code, response.json()]
 
+    def made(self, url: str) -> Any:
+        """Ask with a body that is made while it is sent."""
+        return self.post(url, content=pieces())
+
+    async def amade(self, url: str) -> Any:
+        async with self.library.AsyncClient(verify=TRUST) as client:
+            response = await client.post(url, content=apieces())
+            return [response.status_code, response.json()]
+
+    def file(self, url: str) -> Any:
+        """Ask with a body that is read from a file."""
+        return self.post(url, content=io.BytesIO(json.dumps(CHAT).encode()))
+
+    def form(self, url: str) -> Any:
+        """Ask with a form, one file of which can be read once alone."""
+        image = io.BytesIO(b"\x89PNG\r\n--x\r\n")
+        files = [("image", ("a;b.png", image)), ("image", ("c.png", Once(b"PNG")))]
+        return self.post(url, files=files, data=FORM)
+
     async def alines(self, url: str) -> Any:
         seen: list[Any] = []
         async with (
@@ -104,6 +126,33 @@ class Asker:
         return seen
 
 
+def pieces() -> Iterator[bytes]:
+    """Make the body of a request."""
+    text = json.dumps(CHAT).encode()
+    yield text[:7]
+    yield b""
+    yield text[7:]
+
+
+async def apieces() -> AsyncIterator[bytes]:
+    """Make it in an event loop."""
+    for piece in pieces():
+        await asyncio.sleep(0)
+        yield piece
+
+
+class Once:
+    """A file that comes from elsewhere: it has no size and no beginning to go back to."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, size: int = -1) -> bytes:
+        data, self._data = self._data, b""
+        return data
+
+
+FORM = {"model": "image-test", "prompt": "Grüße", "tags[]": ["a", "b"]}
 UPLOAD: dict[str, Any] = {"files": {"file": ("a.wav", b"RIFF\xff")}, "data": {"model": "whisper-test"}}
 CASES: dict[str, Case] = {}
 
@@ -133,6 +182,10 @@ for library in libraries():
     add(f"{called}-no-text", ask.raw, NO_TEXT)
     add(f"{called}-lines-of-json", ask.lines, LINES, at="/api/generate")
     add(f"{called}-upload", ask.post, Reply(body={"text": "hi"}), at="/v1/audio/transcriptions", **UPLOAD)
+    add(f"{called}-made-while-sent", ask.made, says(WORDS))
+    add(f"{called}-file", ask.file, says(WORDS))
+    add(f"{called}-form", ask.form, Reply(body={"data": []}), at="/v1/images/edits")
+    add(f"{called}-async-made-while-sent", ask.amade, says(WORDS))
     add(f"{called}-async", ask.apost, says(WORDS))
     add(f"{called}-async-refused", ask.apost, refused=True)
     add(f"{called}-async-lines", ask.alines, says(WORDS))

@@ -137,13 +137,22 @@ class _Handler(BaseHTTPRequestHandler):
         return self._in_protocol(reply, request)
 
     def _read(self) -> Request:
-        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        pieces = list(self._pieces())
         try:
-            body = json.loads(raw)
+            body = json.loads(b"".join(pieces))
         except ValueError:
             body = None
         headers = {name.lower(): value for name, value in self.headers.items()}
-        return Request(self.path.partition("?")[0], body, headers)
+        return Request(self.path.partition("?")[0], body, headers, pieces)
+
+    def _pieces(self) -> Iterator[bytes]:
+        if "chunked" not in self.headers.get("transfer-encoding", ""):
+            yield self.rfile.read(int(self.headers.get("content-length") or 0))
+            return
+        while size := int(self.rfile.readline(), 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
 
     def _in_protocol(self, reply: Reply, request: Request) -> None:
         wire = next((wire for path, wire in WIRES.items() if request.path.endswith(path)), None)

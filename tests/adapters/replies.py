@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -43,11 +43,12 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked: the body is None where it was not JSON."""
+    """What was asked: the body is None where it was not JSON; as it came, in ``pieces``."""
 
     path: str
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
+    pieces: Sequence[bytes] = ()
 
     @property
     def streams(self) -> bool:

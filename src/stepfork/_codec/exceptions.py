@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from stepfork._codec.base import Beyond, Reader, Walk, escape_key, unescape_key
+from stepfork._codec.http import carried
 from stepfork._codec.messages import contents_of, is_validation_error, message_of
 from stepfork._codec.objects import shape_of
 from stepfork._codec.types import type_name
@@ -37,7 +38,7 @@ def write_exception(exc: BaseException, walk: Walk) -> Plain:
     elif is_validation_error(cls):
         plain |= {"of": "validation", "title": walk.child(exc.title), "errors": _validation_errors(exc, walk)}  # type: ignore[attr-defined]
     if "group" not in plain:
-        plain["args"] = [walk.child(arg) for arg in _own(exc, "args")]
+        plain["args"] = [_write_carried(arg, walk) for arg in _own(exc, "args")]
     plain["attrs"] = _write_attributes(exc, walk)
     plain["message"] = walk.child(message_of(exc))
     if bases := _bases(cls):
@@ -58,7 +59,18 @@ def _write_attributes(exc: BaseException, walk: Walk) -> dict[str, Plain]:
             if (value := member.__get__(exc)) is not None:
                 state[name] = value
     state |= shape_of(type(exc)).state_of(exc)
-    return {escape_key(name): walk.child(value) for name, value in state.items() if name not in _SKIPPED}
+    return {
+        escape_key(name): _write_carried(value, walk) for name, value in state.items() if name not in _SKIPPED
+    }
+
+
+def _write_carried(value: object, walk: Walk) -> Plain:
+    try:
+        return walk.child(carried(value))
+    except Beyond:
+        raise
+    except Exception:  # of a library that has changed: nothing is better than all of it
+        return walk.opaque(value)
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any]]:

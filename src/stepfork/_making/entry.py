@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._calls import Entry, Run
 from stepfork._making.entry_probe import MARK
+from stepfork._verdict.lacking import way_to_set
 from stepfork.errors import EntryNotFound
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ def _not_found(entry: Entry, run: Run, problem: dict[str, Any], root: Path) -> E
             + (": pip install -e ." if (root / "pyproject.toml").exists() else ""),
             f"or name it: {command}",
         ]
+    elif problem.get("lacks_variable"):
+        ways = [way_to_set(problem["lacks_variable"]), f"or name another way in: {command}"]
     else:
         ways = [f"name another way in: {command}"]
     looked_in = ", ".join(dict.fromkeys(str(folder) for _, folder in _modules(entry, root) if folder))
@@ -195,6 +198,7 @@ def _ask(entry: Entry, root: Path, run: Run, *, path: bool) -> dict[str, Any]:
         "main_file": str(root / script),
         "candidates": [name for name, _ in _modules_of_file(script, root)] if script else [],
         "adapters": run.adapters,
+        "variables": run.variables + run.variables_set,
     }
     try:
         done = subprocess.run(

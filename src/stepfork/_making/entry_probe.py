@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from stepfork import _context
 from stepfork._frames import PACKAGE
 from stepfork._spec import spec_of
+from stepfork._verdict.lacking import lacking_variable
+from stepfork.adapters._keys import stand_ins
 from stepfork.adapters._switch import switched_on
 from stepfork.errors import StepforkError
 
@@ -141,7 +143,10 @@ def _import(module: str, refusal: _Refusal) -> Any:
     except ModuleNotFoundError as error:
         problem = {"problem": str(error), "missing": True, "lacks": error.name}
     except BaseException as error:
-        problem = {"problem": f"importing {module} raised {type(error).__name__}: {error}"}
+        problem = {
+            "problem": f"importing {module} raised {type(error).__name__}: {error}",
+            "lacks_variable": lacking_variable(error),
+        }
     if refusal.refused:
         return {
             "problem": f"importing {module} runs the agent: it calls {refusal.refused[0]}",
@@ -231,10 +236,11 @@ def _module_of(main_file: str, candidates: list[str]) -> str | None:
 def main() -> None:
     """Answer the question that was given as an argument."""
     question = json.loads(sys.argv[1])
-    adapters = question.pop("adapters")
+    adapters, variables = question.pop("adapters"), question.pop("variables")
     os.environ[_context.REPLAYING] = "1"
     try:
-        with switched_on(adapters):  # as in the replay, where clients are built without a key
+        # As in the replay, where clients are built without a key.
+        with stand_ins(variables, adapters), switched_on(adapters):
             found = answer(**question)
     except StepforkError as error:
         found = {"problem": str(error)}

@@ -22,7 +22,7 @@ from stepfork._making.resemblance import cut_off_in
 from stepfork._making.scrub import Personal, in_words, look_for_personal_data
 from stepfork._making.source import added_to, new_file
 from stepfork._making.transcribe import show_placeholders, transcribe
-from stepfork._making.variables import needed_variables, secret_variables, takes_any_value
+from stepfork._making.variables import Variables, secret_variables, variables_kept
 from stepfork._making.weight import what_weighs
 from stepfork._making.wishes import Wishes, check_wishes, notes_on_paths
 from stepfork._open_run import make_redactor
@@ -121,6 +121,10 @@ class _Maker:
     notes: list[str] = field(default_factory=list)
     environment: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.had = self.run
+        """The run as it was recorded; afterwards ``run`` is what is kept of it."""
+
     def make(self) -> Made:
         self._write_recording()
         self._write_test()
@@ -191,6 +195,7 @@ class _Maker:
                 redactor,
                 main_module=self.reach.main_module,
                 blob_bytes=chosen.blob_bytes,
+                variables=variables_kept(self.run),
                 scrub=scrub,
             )
         lines = transcript.lines
@@ -235,8 +240,10 @@ class _Maker:
         if seen.lacks_import and "PYTHONPATH" in os.environ:
             prover = replace(prover, reach=replace(self.reach, needs_path=True))
             seen = prover.once()
-        prover, seen, needed = needed_variables(prover, seen)
-        self._note_variables(prover, needed)
+        variables = Variables(self.had, self.place.recording, self.filing)
+        prover, seen = variables.proved(prover, seen)
+        self.environment = variables.needed
+        self.notes += variables.notes
         constants = prover.checked(seen)[0]["constants"]
         if constants:
             recording = self.place.recording
@@ -247,12 +254,6 @@ class _Maker:
                 "pytest, name the folder in pytest's setting pythonpath, or install it: pip install -e ."
             )
         return prover
-
-    def _note_variables(self, prover: Prover, needed: list[str]) -> None:
-        self.environment = needed
-        if needed:
-            which = "any value will do" if takes_any_value(prover, needed) else "with a value like here"
-            self.notes.append(f"a replay needs {', '.join(needed)} in its environment ({which})")
 
     def _check_nothing_left(self) -> None:
         for_people = (self.place.snapshot, self.place.test_file)

@@ -15,6 +15,7 @@ from stepfork._making.entry import Reach, quiet_environment
 from stepfork._making.resemblance import cut_off_in
 from stepfork._text import ago
 from stepfork._verdict.document import walk
+from stepfork._verdict.lacking import way_to_set
 from stepfork.errors import NotReproduced, OptionError
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Seen:
     verdicts: list[Verdict]
     """One row for each time the test ran."""
     output: str
+
+    @property
+    def variables_set(self) -> list[str]:
+        """The variables with secrets that the project itself has set, as from a file."""
+        return self.verdicts[0]["variables_set"] if self.verdicts else []
 
     @property
     def lacks_import(self) -> bool:
@@ -142,23 +148,18 @@ class Prover:
                 return
             what = "the replay differs from the run"
         else:
-            if verdict["finding"] == "shown" and not verdict["stale"] and not self._is_another(verdict):
+            if verdict["finding"] == "shown" and not verdict["stale"]:
                 return
             what = "the recorded failure did not come back"
         raise self._not_reproduced(
             what, _first_difference(verdict["parted"], "the run"), self._likely(verdict)
         )
 
-    def _is_another(self, verdict: Verdict) -> bool:
-        """Whether an error of the recorded kind came before the agent had done what it did in the run."""
-        now, then = verdict["failure"], self.run.failure
-        if now is None or then is None or then.kind != "raised" or not verdict["unused"]:
-            return False
-        return bool(now[3] != then.message)
-
     def _likely(self, verdict: Verdict) -> list[str]:
         """Return the likely reasons why the replay is another run, the likeliest first."""
-        known = self._what_was_missing() or self._other_root(verdict) or self._was_cut_off()
+        lacking = verdict["lacking"]
+        known = way_to_set(lacking) if lacking else self._what_was_missing()
+        known = known or self._other_root(verdict) or self._was_cut_off()
         if known:
             return [known]
         age = ago(time.time() - self.run.started)

@@ -24,6 +24,8 @@ from stepfork._repeats import SHORT_LINE, Expander, Shortener
 from stepfork.errors import UnsafeName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from stepfork._calls import Entry, Plain
     from stepfork._events import Event
     from stepfork._making.scrub import Personal
@@ -48,13 +50,14 @@ def transcribe(
     *,
     main_module: str | None,
     blob_bytes: int,
+    variables: Iterable[str] = (),
     scrub: Personal | None = None,
 ) -> Transcript:
     """Return the recording of a journal or an export; what tore when the run was killed is left out.
 
-    ``main_module`` is the name under which a test imports what was ``__main__``; ``scrub`` replaces
-    personal data. Raises ValueError or OSError where a large payload is missing or was changed, and
-    UnsafeName where it lies elsewhere.
+    ``main_module`` is the name under which a test imports what was ``__main__``; ``variables`` are
+    those that a replay is to find set; ``scrub`` replaces personal data. Raises ValueError or OSError
+    where a large payload is missing or was changed, and UnsafeName where it lies elsewhere.
     """
     *lines, _torn = journal.read_bytes().split(b"\n")
     _check_place_of_blobs(journal)
@@ -72,7 +75,7 @@ def transcribe(
             event = expander.whole(decode_line(line))
             if chunks is not None and isinstance(event, ItemYielded):
                 event = chunks.next(event).item
-            event = _of_module(event, main_module)
+            event = _with_variables(_of_module(event, main_module), variables)
             event = redacted(event, redactor.redact)
             event = event if scrub is None else scrub.scrubbed(event)
             line = encode_line(event)
@@ -84,6 +87,22 @@ def transcribe(
 
         text = b"".join(map(copied, lines))
         return Transcript(text, {blob.name: blob.read_bytes() for blob in sorted(blobs.glob("*.json"))})
+
+
+def with_variables(recording: bytes, variables: Iterable[str]) -> bytes:
+    """Return the recording with these variables as those that a replay is to find set."""
+    header, end, rest = recording.partition(b"\n")
+    return encode_line(_with_variables(decode_line(header + end), variables)) + rest
+
+
+def _with_variables(event: Event, variables: Iterable[str]) -> Event:
+    match event:
+        case RunStarted():
+            return msgspec.structs.replace(event, variables=tuple(sorted(variables)))
+        case RunEnded():
+            return msgspec.structs.replace(event, variables=())
+        case _:
+            return event
 
 
 def show_placeholders(journal: Path, redactor: Redactor) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from stepfork._environment import names_to_note
 from stepfork.pytest_plugin import session_key
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ TIMES = "STEPFORK_PROOF_TIMES"
 
 TARGET = "STEPFORK_PROOF_REPORT"
 """In the environment: the file to which a line is added each time."""
+
+_AT_FIRST = names_to_note(os.environ)
 
 _error_key = pytest.StashKey[BaseException]()
 
@@ -64,6 +67,7 @@ def _note(item: pytest.Item, reports: list[pytest.TestReport], first: Assessment
     seen = session.assessments[0] if session and session.assessments else None
     report = next((report for report in reports if report.when == "call"), reports[0])
     row: dict[str, Any] = {"outcome": report.outcome}
+    row["variables_set"] = [name for name in names_to_note(os.environ) if name not in _AT_FIRST]
     row |= _failed(item, report) if seen is None else _compared(seen, first or seen)
     with Path(os.environ[TARGET]).open("a", encoding="utf-8") as file:
         file.write(f"{json.dumps(row)}\n")
@@ -78,6 +82,7 @@ def _note(item: pytest.Item, reports: list[pytest.TestReport], first: Assessment
 def _compared(seen: Assessment, first: Assessment) -> dict[str, Any]:
     from stepfork._making.resemblance import covers, parted, recorded_document
     from stepfork._pytest.session import machine_report
+    from stepfork._verdict.lacking import lacking_variable
 
     replayed = seen.replayed
     recorded = recorded_document(replayed.recording.run, replayed.recording.name)
@@ -85,6 +90,7 @@ def _compared(seen: Assessment, first: Assessment) -> dict[str, Any]:
         **machine_report(seen),
         "parted": parted(recorded, seen.new, replayed.rules),
         "covers": covers(recorded, seen.new, replayed.rules),
+        "lacking": lacking_variable(replayed.error),
         "again": parted(first.new, seen.new, replayed.rules),
     }
 

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from os import urandom
 from typing import TYPE_CHECKING
 
+from stepfork._fork import renew_in_children
 from stepfork._redact import placeholder as _placeholder
 from stepfork._redact.match import has_redaction, matches, unzipped
 from stepfork._redact.placeholder import MARK, MASK, PLACEHOLDER, SCHEME
@@ -66,6 +67,7 @@ class Redactor:
         self._numbers: dict[bytes, int] = {}
         self._salt = urandom(16)
         self._lock = threading.RLock()  # a signal handler may call a tool in the middle
+        renew_in_children(self, "_lock")  # a replay refuses calls in a child too
         self._always = custom is not None or bool(self._rules.patterns)
 
     def scan(self, data: bytes) -> bool:

@@ -7,10 +7,11 @@ these abort the whole process: an agent that leaves a daemon thread behind would
 from __future__ import annotations
 
 import atexit
-import os
 import time
 from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from stepfork._fork import in_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,5 +72,4 @@ def _begin_anew() -> None:
 
 
 atexit.register(_wait_for_threads)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+in_children(_begin_anew)

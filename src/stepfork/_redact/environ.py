@@ -15,7 +15,7 @@ from stepfork._redact.table import prefix_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["environment_rules", "secrets_in"]
+__all__ = ["environment_rules", "is_secret_variable", "is_worth_hiding", "secrets_in"]
 
 _SECRET_WORD = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PWD|PASS|PAT|AUTH|COOKIE|JWT|BEARER)(?:$|_)"
@@ -49,20 +49,22 @@ def environment_rules(secrets: Mapping[str, str]) -> list[Rule]:
 
 def _secrets_of(name: str, value: str) -> Iterator[str]:
     value = value.strip()
-    if _is_secret_variable(name) and _is_worth_hiding(value):
+    if is_secret_variable(name) and is_worth_hiding(value):
         yield value
     elif "://" in value:
         password = _password_of(value)
-        if _is_worth_hiding(password):
+        if is_worth_hiding(password):
             yield password
 
 
-def _is_secret_variable(name: str) -> bool:
+@functools.lru_cache(maxsize=1000)
+def is_secret_variable(name: str) -> bool:
+    """Whether the name of a variable says that it holds a secret."""
     upper = name.upper()
     return bool(_SECRET_WORD.search(upper)) and not _HARMLESS_WORD.search(upper)
 
 
-def _is_worth_hiding(value: str) -> bool:
+def is_worth_hiding(value: str) -> bool:
     """Whether a value is long enough, and is nothing that a placeholder itself shows."""
     shown_anyway = not value.strip("*") or _MARK.search(value) or prefix_of(value) == value
     return len(value) >= _SHORTEST and value.lower() not in _FLAGS and not shown_anyway

@@ -17,16 +17,17 @@ from stepfork._redact.table import prefix_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Names"]
+__all__ = ["Names", "value_span", "word_set"]
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(words.split())
 
 
 _PHRASES: Final = frozenset(
     tuple(phrase.split("_"))
-    for phrase in _set(
+    for phrase in word_set(
         """password passwords passwd passphrase pwd
         db_pass user_pass smtp_pass mail_pass ftp_pass redis_pass proxy_pass
         secret secrets secret_key secret_access_key secret_id client_secrets
@@ -42,22 +43,22 @@ _GLUED: Final = (
     *("password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "privatekey", "accountkey"),
     *("authtoken", "accesstoken", "refreshtoken", "sessiontoken", "idtoken", "apitoken", "clientsecret"),
 )
-_NOT_BEFORE_TOKEN: Final = _set(
+_NOT_BEFORE_TOKEN: Final = word_set(
     """page next prev previous continuation sync cursor eos bos pad unk mask sep cls stop start end first last
     special per input output prompt completion max min no num cancel cancellation"""
 )
-_NOT_BEFORE_KEY: Final = _set(
+_NOT_BEFORE_KEY: Final = word_set(
     """primary foreign public pub cache sort partition range hash idempotency group object row lookup join
     dict map json translation routing registry hot shortcut arrow shift dedup unique natural composite
     column index s3 blob file event message"""
 )
-_QUALIFIERS: Final = _set(
+_QUALIFIERS: Final = word_set(
     "value hash confirmation confirm raw b64 base64 plain plaintext text str string header new old current"
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-. "
 _LONGEST = 64
-_TRIGGERS = _set("key token secret pass pwd cred auth cookie jwt bearer sessid jsessionid csrftoken")
+_TRIGGERS = word_set("key token secret pass pwd cred auth cookie jwt bearer sessid jsessionid csrftoken")
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -195,9 +196,9 @@ class Names:
             return None
         quote = _QUOTE.match(data, option.end())
         if quote and (closing := _closing(data, quote)) >= 0:
-            return _span(data, quote.end(), closing, name)
+            return value_span(data, quote.end(), closing, name)
         value = _UNQUOTED.match(data, option.end())
-        return _span(data, *value.span(), name) if value and _is_argument(value[0], name) else None
+        return value_span(data, *value.span(), name) if value and _is_argument(value[0], name) else None
 
 
 def _is_prose(data: bytes, end: int) -> bool:
@@ -247,10 +248,10 @@ def _value_at(data: bytes, sign: re.Match[bytes], name: str) -> Span | None:
     quote = _QUOTE.match(data, sign.end())
     # A line that ends first means that the quote itself ended a text: ask("Password: ").
     if quote and (end := _closing(data, quote)) >= 0 and b"\n" not in data[quote.end() : end]:
-        return _span(data, quote.end(), end, name)
+        return value_span(data, quote.end(), end, name)
     start = quote.end() if quote else sign.end()
     if name.endswith("cookie") and sign[3] == b":" and (line := _LINE.match(data, start)) and b"=" in line[0]:
-        return _span(data, start, line.end(), name)
+        return value_span(data, start, line.end(), name)
     return _bare_value(data, start, sign, name)
 
 
@@ -263,7 +264,7 @@ def _bare_value(data: bytes, start: int, sign: re.Match[bytes], name: str) -> Sp
     if (name == "pwd" and glance[0][:1] in b"/~") or not _is_believed(glance[0], data, sign, name):
         return None
     end = _UNQUOTED.match(data, start).end()  # type: ignore[union-attr]  # it matched a glance before
-    span = _span(data, start, end, name)
+    span = value_span(data, start, end, name)
     if span and sign[2] and _NUMBER.fullmatch(data, start, end):
         return span._replace(quote=sign[2])
     return span
@@ -300,7 +301,8 @@ def _closing(data: bytes, quote: re.Match[bytes]) -> int:
     return end
 
 
-def _span(data: bytes, start: int, end: int, name: str) -> Span | None:
+def value_span(data: bytes, start: int, end: int, name: str) -> Span | None:
+    """Return the span of a value under a secret's name, if it is one, without an authorization scheme."""
     value = data[start:end]
     if not value or is_whole(value) or _EXCUSED.fullmatch(value):
         return None

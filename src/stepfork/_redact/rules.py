@@ -9,25 +9,24 @@ from operator import itemgetter
 from os import urandom
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import ahocorasick_rs
-
-from stepfork._redact.ending import not_at_the_end
 from stepfork._redact.environ import environment_rules, secrets_in
+from stepfork._redact.in_use import in_use
 from stepfork._redact.match import BYTES_IN_JSON, BYTES_STARTS, raw, unzipped
 from stepfork._redact.names import Names
+from stepfork._redact.parameters import parameter_probe, parameter_rules, parameter_rules_so_far
+from stepfork._redact.search import OVERLAPPING, search_for
 from stepfork._redact.secrets import Rule, Span, shape_rules
 from stepfork._redact.unfinished import unfinished_rules
 from stepfork.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from stepfork._redact.search import Search
     from stepfork._redact.secrets import Find
 
 __all__ = ["Rules", "rules_of"]
 
-_Search: TypeAlias = "Callable[[bytes, bool], list[tuple[int, int, int]]]"
-_OVERLAPPING: Final = True
 _Table: TypeAlias = "dict[bytes, list[Find]]"
 
 
@@ -41,35 +40,37 @@ class Rules:
         self.names = Names(keys)
         self.patterns = [_compiled(pattern) for pattern in patterns]
         self._environment = environment_rules(secrets)
-        rules = [*shape_rules(), *self._environment]
+        rules = [*shape_rules(), *self._environment, *parameter_rules(self.names.secret)]
         table = _indexed([*rules, *self.names.rules()])
-        probed = _indexed([*rules, *self.names.probe_rules(), Rule(BYTES_STARTS, self._probe_bytes)])
+        probes = [*self.names.probe_rules(), parameter_probe(), Rule(BYTES_STARTS, self._probe_bytes)]
+        probed = _indexed([*rules, *probes])
         self._finds = [tuple(table.get(trigger, ())) for trigger in probed]
         self._probes = [tuple(finds) for finds in probed.values()]
-        self._search = _search(probed)
+        self._search = search_for(probed)
 
     def may_hold(self, data: bytes) -> bool:
         """Whether these JSON bytes may hold a secret; False is final."""
         probes = self._probes
-        for index, start, end in self._search(data, _OVERLAPPING):
+        for index, start, end in self._search(data, OVERLAPPING):
             for probe in probes[index]:
                 if probe(data, start, end) is not None:
                     return True
-        return False
+        return in_use.are_in(data)
 
     def spans(self, data: bytes) -> list[Span]:
         """Find the secrets in a text or in binary data; they may overlap."""
-        return _found(data, self._search, self._finds)
+        return [*_found(data, self._search, self._finds), *in_use.spans(data)]
 
     def spans_so_far(self, data: bytes) -> list[Span]:
         """Find the secrets in what there is of a text, and what may be the beginning of one at its end."""
-        return _found(data, *self._so_far)
+        return [*_found(data, *self._so_far), *in_use.spans_so_far(data)]
 
     @cached_property
-    def _so_far(self) -> tuple[_Search, list[tuple[Find, ...]]]:
-        whole = [*shape_rules(), *self._environment, *self.names.rules_so_far()]
-        table = _indexed([*whole, *unfinished_rules(self._environment)])
-        return _search(table), [tuple(finds) for finds in table.values()]
+    def _so_far(self) -> tuple[Search, list[tuple[Find, ...]]]:
+        secret = self.names.secret
+        whole = [*shape_rules(), *self._environment, *parameter_rules(secret), *self.names.rules_so_far()]
+        table = _indexed([*whole, *parameter_rules_so_far(secret), *unfinished_rules(self._environment)])
+        return search_for(table), [tuple(finds) for finds in table.values()]
 
     def _probe_bytes(self, data: bytes, start: int, end: int) -> Span | None:
         found = BYTES_IN_JSON.match(data, start)
@@ -80,21 +81,9 @@ class Rules:
         return bool(self.spans(data)) if inside is None else self._holds(inside)
 
 
-def _search(triggers: Iterable[bytes]) -> _Search:
-    automaton = _automaton(triggers, ahocorasick_rs.Implementation.DFA)
-    return not_at_the_end(automaton.find_matches_as_indexes)
-
-
-@not_at_the_end
-def _automaton(
-    triggers: Iterable[bytes], implementation: ahocorasick_rs.Implementation
-) -> ahocorasick_rs.BytesAhoCorasick:
-    return ahocorasick_rs.BytesAhoCorasick(triggers, implementation=implementation)
-
-
-def _found(data: bytes, search: _Search, finds: list[tuple[Find, ...]]) -> list[Span]:
+def _found(data: bytes, search: Search, finds: list[tuple[Find, ...]]) -> list[Span]:
     spans: list[Span] = []
-    met = search(data, _OVERLAPPING)
+    met = search(data, OVERLAPPING)
     if not met:
         return spans
     first = last = 0

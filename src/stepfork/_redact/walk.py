@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stepfork._mutation import attribute_of, is_change
 from stepfork._plain import SET_TAGS, canonical, tag
 from stepfork._redact.match import BYTES_TAGS, based, raw
+from stepfork._redact.parameters import is_credential, is_query
 
 if TYPE_CHECKING:
     from stepfork._calls import Plain
@@ -32,6 +33,8 @@ _SCHEMA_WORDS: Final = frozenset(
 _SCHEMA_SIGNS: Final = frozenset({"anyOf", "oneOf", "allOf", "$$ref"})
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "object", "array", "boolean", "null"})
 _SCHEMA_VALUES: Final = frozenset({"default", "const", "examples"})
+_QUERY: Final = "?"
+"""In place of a label: these are the parameters of a URL's query, of which some may be credentials."""
 
 
 class _Rewriter(Protocol):
@@ -69,12 +72,13 @@ class Walk:
 
     def _visit(self, value: Plain, label: str) -> Plain:
         kind = type(value)
-        if kind is str:
-            return self._text(value, label)
         if kind is list:
             return self._later(list(value), label)
         if kind is dict:
             return self._visit_dict(value, label)
+        label = "" if label == _QUERY else label
+        if kind is str:
+            return self._text(value, label)
         return self._hidden(str(value), label) if label and (kind is int or kind is float) else value
 
     def _later(self, container: Any, label: str) -> Any:
@@ -83,6 +87,8 @@ class Walk:
 
     def _visit_dict(self, value: dict[str, Any], label: str) -> Plain:
         name = tag(value)
+        if label == _QUERY and (name in BYTES_TAGS or name in SCALAR_TAGS):
+            label = ""
         if name in BYTES_TAGS:
             return self._bytes(value, str(name), label)
         if name in SCALAR_TAGS:
@@ -117,7 +123,7 @@ class Walk:
             label = label or next(filter(None, map(self._secret_in, items[1])), "")
             keys = [step if attribute_of(step) else self._visit(step, "") for step in items[1]]
             items[1:] = [keys, *(self._visit(item, label) for item in items[2:])]
-        elif len(items) == 2 and not label and (secret := self._header(items[0])):
+        elif len(items) == 2 and (secret := self._paired(items, label)):
             items[:] = [self._visit(items[0], ""), self._visit(items[1], secret)]
         else:
             labels = [label or self._argument(items, index) for index in range(len(items))]
@@ -137,6 +143,21 @@ class Walk:
         """Return the label of one step of the path of a change."""
         name = attribute_of(step) or self._name_of(step)
         return self._names.secret(name) or ""
+
+    def _paired(self, items: list[Any], label: str) -> str:
+        """Return the label of the second of a pair, where that follows from the first alone."""
+        if label == _QUERY:
+            return self._parameter(items[0], items[1])
+        return "" if label else self._header(items[0])
+
+    def _parameter(self, name: Plain, value: Plain) -> str:
+        """Return the label of a parameter of a query: ``{"key": ...}``, ``("sig", ...)``."""
+        text = self._name_of(name)
+        if type(value) is list and value:
+            value = value[0]
+        if type(value) is str and is_credential(text, value):
+            return "url-parameter"
+        return self._names.secret(text) or ""
 
     def _header(self, name: Plain) -> str:
         """Return the label of a header that holds a secret, given as in ``[("authorization", ...)]``."""
@@ -166,7 +187,8 @@ class Walk:
 
     def _rewrite_pair(self, pair: list[Any], label: str) -> list[Any]:
         key, value = pair
-        secret = label or self._names.secret(self._name_of(key)) or ""
+        known = self._parameter(key, value) if label == _QUERY else label
+        secret = known or self._names.secret(self._name_of(key)) or ""
         return [self._visit(key, ""), self._visit(value, secret)]
 
     def _rewrite_keys(self, items: dict[str, Any]) -> None:
@@ -181,12 +203,16 @@ class Walk:
                 items[new] = value
 
     def _label_of(self, key: str, items: dict[str, Any], label: str) -> str:
+        if label == _QUERY:
+            if tag(items) is not None or key == "_dict":  # of a library's own class for them
+                return _QUERY
+            return self._parameter(key, items[key]) or self._label_of(key, items, "")
         if label:
             return label if key in _SCHEMA_VALUES or not _is_schema(items) else ""
         value = items[key]
         secret = self._names.secret(key)
         if secret is None:
-            return self._named_beside(items) if key == "value" else ""
+            return _QUERY if is_query(key) else self._named_beside(items) if key == "value" else ""
         is_logprob = secret == "token" and "logprob" in items
         is_folder = secret == "pwd" and type(value) is str and value.startswith(("/", "~"))
         return "" if is_logprob or is_folder else secret

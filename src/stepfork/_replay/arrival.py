@@ -15,6 +15,7 @@ from bisect import insort
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from stepfork._fork import renew_in_children
 from stepfork._replay.maker import loop_runs_here
 from stepfork._replay.overlaps import ended_together, overlapping
 from stepfork._replay.stillness import PAUSE, Stillness, resting, seconds
@@ -69,6 +70,7 @@ class Arrivals:
         self.events = events
         self._happens = happens
         self._lock = threading.RLock()  # a signal handler may call a tool in the middle
+        renew_in_children(self, "_lock")
         self._calls = {call.address: call for call in calls}
         self._missing = {call.address: call for call in sorted(calls, key=lambda call: _moments(call)[0])}
         """Those that were not made yet, in the order of their first moments."""
@@ -315,16 +317,23 @@ class _InLoop(Ticket):
         return self._loop.call_later(pause, self._look)  # type: ignore[no-any-return]
 
     def _come(self) -> None:
-        self._future.set_result(None)
-        self.arrivals.leave(self)
-        other = self.arrivals.next_together(self)
+        """Come back, and after it all that the same turn of the loop brought; a thousand may have come so."""
+        ticket: _InLoop | None = self
+        while ticket is not None:
+            ticket._future.set_result(None)
+            self.arrivals.leave(ticket)
+            ticket = self._next_after(ticket)
+
+    def _next_after(self, ticket: _InLoop) -> _InLoop | None:
+        other = self.arrivals.next_together(ticket)
         if (
             isinstance(other, _InLoop)
             and other._loop is self._loop
             and not other._future.done()
             and self.arrivals.may_come(other, self.stillness, can_be_made=True)
         ):
-            other._come()
+            return other
+        return None
 
     def _is_busy(self) -> bool:
         """Whether the loop has something else to do; asked once a turn."""

@@ -15,6 +15,7 @@ from stepfork._replay.processes import watching_processes
 from stepfork._replay.protocol import new_session
 from stepfork._settings import settings
 from stepfork._text import shown_call
+from stepfork.adapters._keys import stand_ins
 from stepfork.adapters._switch import switched_on
 from stepfork.errors import ReplayStopped, StepforkError, UnusedCalls
 
@@ -58,6 +59,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
 
     def __enter__(self) -> replaying:
         recorded = self._session.recording.run
+        self._stack.enter_context(stand_ins(recorded.variables, recorded.adapters))
         self._stack.enter_context(switched_on(recorded.adapters, recorded.tools + recorded.found))
         self._stack.callback(self._session.close)
         self._stack.enter_context(watching_processes(self._session))

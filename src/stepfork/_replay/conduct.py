@@ -26,6 +26,7 @@ from stepfork._replay.stop import comes_of_stop
 from stepfork._replay.time_limit import LoopLimit, time_limit
 from stepfork._settings import Settings, settings
 from stepfork._spec import spec_of
+from stepfork.adapters._keys import stand_ins
 from stepfork.adapters._switch import switched_on
 from stepfork.errors import OptionError, ReplayStopped, ReplayTimeout
 
@@ -71,6 +72,7 @@ class Conductor:
             live=live,
             extension=self.extension,
         )
+        self._asks_somebody = bool(live) or extend is not None
         self.limit = LoopLimit()
         self._process = os.getpid()
         self.value: Any = None
@@ -115,14 +117,17 @@ class Conductor:
             return not self.session.failures.was_served(error)
         return isinstance(error, asyncio.CancelledError) and self.limit.is_cancelled_from_outside()
 
-    def _adapters(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def _surroundings(self) -> Iterator[None]:
         """What was a tool at any time of the run is one from the start: no body of it is to run."""
         run = self.recording.run
-        return switched_on(run.adapters, run.tools + run.found)
+        variables = () if self._asks_somebody else run.variables
+        with stand_ins(variables, run.adapters), switched_on(run.adapters, run.tools + run.found):
+            yield
 
     def play(self) -> Replayed:
         """Run a root in this thread; an async one in an event loop of its own."""
-        with self._adapters():
+        with self._surroundings():
             return self._play()
 
     def _play(self) -> Replayed:
@@ -141,7 +146,7 @@ class Conductor:
 
     async def aplay(self) -> Replayed:
         """Run an async root in the event loop that is running."""
-        with self._adapters():
+        with self._surroundings():
             with self._on_stage():
                 await self._awaited(self._call)
             return self._result()

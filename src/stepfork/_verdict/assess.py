@@ -62,6 +62,7 @@ def assess(replayed: Replayed, path: Path, test: str) -> Assessment:
         facts=replayed.facts,
         rules=replayed.rules,
         under_way=replayed.under_way,
+        unmade=replayed.unused_calls,
     )
     alignment = _aligned(old, new, replayed)
     if old and alignment:

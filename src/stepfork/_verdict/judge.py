@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from stepfork._alias import Aliases, Facts
 from stepfork._codec import canonical, encode
 from stepfork._plain import readable
+from stepfork._redact.match import matches
 from stepfork._verdict.criterion import call_pattern
 
 if TYPE_CHECKING:
@@ -37,19 +38,20 @@ def judge(
     facts: Facts,
     rules: Mapping[str, Rules] | None = None,
     under_way: Iterable[Failure] = (),
+    unmade: Iterable[Call] = (),
 ) -> Judgement:
     """Compare the failure of the recorded run with what the replay shows.
 
     ``rules`` maps the name of a call to its tolerance; ``under_way`` is what the agent was failing with
-    where it stopped.
+    where it stopped; ``unmade`` are the recorded calls that it did not make.
     """
     if recorded.failure is None:
         return Judgement("none")
     if recorded.criterion:
         return judge_criterion(recorded.criterion, now, stopped=stopped)
     if recorded.failure.kind == "raised":
-        judgement = _judge_exception(recorded, now)
-        return judgement if judgement.finding == "shown" else _judge_stop(recorded, now, under_way)
+        judgement = _judge_exception(recorded, now, stopped=stopped, unmade=unmade)
+        return judgement if judgement.finding != "gone" else _judge_stop(recorded, now, under_way)
     if recorded.failure.kind == "failed":
         if now.failure is not None and now.failure.kind == "failed":
             return Judgement("shown", f"failed: {now.failure.message}")
@@ -131,7 +133,7 @@ def _shown(values: list[Any]) -> str:
     return ", ".join(msgspec.json.encode(value).decode() for value in values) or "not there"
 
 
-def _judge_exception(recorded: Run, now: Run) -> Judgement:
+def _judge_exception(recorded: Run, now: Run, *, stopped: bool, unmade: Iterable[Call]) -> Judgement:
     failure = recorded.failure
     if (
         failure is None
@@ -140,9 +142,22 @@ def _judge_exception(recorded: Run, now: Run) -> Judgement:
         or now.failure.type != failure.type
     ):
         return Judgement("gone")
-    if _same_origin(failure, now.failure, recorded, now):
-        return Judgement("shown", f"{short_type(failure.type)}: {now.failure.message}")
-    return Judgement("gone")
+    if not _same_origin(failure, now.failure, recorded, now):
+        return Judgement("gone")
+    if _is_another(failure, now.failure, now, unmade):
+        return Judgement("unknown" if stopped else "gone")
+    return Judgement("shown", f"{short_type(failure.type)}: {now.failure.message}")
+
+
+def _is_another(recorded: Failure, again: Failure, now: Run, unmade: Iterable[Call]) -> bool:
+    """Whether it says something else, and came before the agent had done what it did in the run.
+
+    What a test put there itself is taken for what it was put there for.
+    """
+    is_early = any(not call.repeats for call in unmade)
+    if not is_early or matches(recorded.message, again.message):
+        return False
+    return not any(call.overridden and call.address == again.address for call in now.walk())
 
 
 def _judge_stop(recorded: Run, now: Run, under_way: Iterable[Failure]) -> Judgement:

@@ -13,6 +13,7 @@ from stepfork._replay.explain import explain_frontier
 from stepfork._text import printable, shown, shown_apart, shown_arguments, shown_file, shown_path
 from stepfork._verdict.document import ENDINGS, FLAGS, Node, kind_of
 from stepfork._verdict.judge import short_type
+from stepfork._verdict.lacking import lacking_variable, way_to_set
 from stepfork.errors import UnrecordedCall
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def report(assessment: Assessment, *, note: str) -> str:
         [_HEADS[assessment.row.name](assessment)],
         list(_frontiers(assessment)),
         list(_body_not_replayed(assessment)),
+        list(_another_failure(assessment)),
         list(_stale(assessment)),
         list(_differences(assessment)),
         [note] if note else [],
@@ -176,6 +178,23 @@ def _body_not_replayed(assessment: Assessment) -> Iterator[str]:
         label = (failure.address or "").rpartition("/")[2]
         yield f"it was raised inside {label}, whose body is not in the replay; to run that one call live:"
         yield f"  pytest --stepfork-extend={label}"
+
+
+def _another_failure(assessment: Assessment) -> Iterator[str]:
+    """Where the agent failed before it made the recorded calls, the recorded failure may be there yet."""
+    replayed = assessment.replayed
+    recorded = replayed.recording.run.failure
+    if assessment.row.name != "ended badly" or replayed.error is None or replayed.timed_out:
+        return
+    unmade = sum(call.kind != "step" for call in replayed.unused_calls)
+    if recorded is not None and recorded.kind == "raised" and unmade:
+        told = printable(f"{short_type(recorded.type)}: {recorded.message}".rstrip(": "))
+        made = sum(call.kind != "step" for call in replayed.recording.run.walk()) - unmade
+        yield f"this is not the recorded failure, {told} at {recorded.address}:"
+        yield f"  {made} of {made + unmade} recorded tool and model calls were made before it"
+    lacking = lacking_variable(replayed.error)
+    if lacking:
+        yield way_to_set(lacking)
 
 
 def _stale(assessment: Assessment) -> Iterator[str]:

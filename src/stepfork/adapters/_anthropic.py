@@ -21,11 +21,13 @@ def hook(module: ModuleType, patches: Patches) -> None:
 
 def hook_foundry(module: ModuleType, patches: Patches) -> None:
     """Hook how its clients for Microsoft's cloud are built."""
-    init = without_key(_error, {"api_key": PLACEHOLDER, "base_url": "http://replay.invalid"})
-    patches.wrap(module.AnthropicFoundry, "__init__", init)
-    patches.wrap(module.AsyncAnthropicFoundry, "__init__", init)
+    patches.wrap(module.AnthropicFoundry, "__init__", _without_foundry)
+    patches.wrap(module.AsyncAnthropicFoundry, "__init__", _without_foundry)
 
 
 def _error() -> type[Exception]:
     error: type[Exception] = sys.modules["anthropic"].AnthropicError
     return error
+
+
+_without_foundry = without_key(_error, {"api_key": PLACEHOLDER, "base_url": "http://replay.invalid"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 from stepfork._context import _frame, busy, child_of_replay, current_frame, replay_is_open
 from stepfork._invoke import begin
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from stepfork._context import Frame
 
     Wrapper = Callable[[Any, Any, tuple[Any, ...], Mapping[str, Any]], Any]
+
+T = TypeVar("T")
 
 Described: TypeAlias = "tuple[str, Mapping[str, Any]]"
 """The name of a call and its arguments by name, without what differs from run to run."""
@@ -38,6 +40,12 @@ class Boundary:
     """``replayed(outcome, instance, args, kwargs)`` gives what the caller gets in a replay, and does what the
     library would have done beside (callbacks). ``outcome()`` returns or raises what was recorded; of a
     coroutine function both are to be awaited, of a generator both give an iterator."""
+
+    def described(
+        self, function: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Described | None:
+        """Return what ``describe`` says of this call of the function."""
+        return if_it_fits(lambda: self.describe(instance, args, kwargs), function, args, kwargs)
 
 
 def wrapper_for(boundary: Boundary, raw: Any) -> Wrapper:
@@ -76,6 +84,23 @@ def frame_of(
     return begin(hooked(kind, name, tolerance=tolerance), (), arguments, made_in)
 
 
+def if_it_fits(
+    describe: Callable[[], T | None], function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> T | None:
+    """Describe a call; None where its arguments do not fit the function, which says so and does nothing.
+
+    What else ``describe`` raises comes out.
+    """
+    try:
+        return describe()
+    except Exception:
+        try:
+            inspect.signature(function).bind(*args, **kwargs)
+        except TypeError:
+            return None
+        raise
+
+
 def give_up(fault: Exception) -> None:
     """A fault of an adapter costs a recording, not the agent; a replay ends by it, or the call would run."""
     frame = current_frame()
@@ -100,7 +125,7 @@ def tell(frame: Frame, result: Any, recorded: Callable[[Any], Any] | None) -> An
 
 def _for_functions(boundary: Boundary) -> Wrapper:
     def call_function(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        frame = frame_of(boundary.kind, lambda: boundary.describe(instance, args, kwargs))
+        frame = frame_of(boundary.kind, lambda: boundary.described(wrapped, instance, args, kwargs))
         if frame is None:
             return wrapped(*args, **kwargs)
         answer = frame.answer
@@ -117,7 +142,7 @@ def _for_coroutines(boundary: Boundary) -> Wrapper:
     async def call_coroutine(
         wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made_in: Frame | None
     ) -> Any:
-        frame = frame_of(boundary.kind, lambda: boundary.describe(instance, args, kwargs), made_in)
+        frame = frame_of(boundary.kind, lambda: boundary.described(wrapped, instance, args, kwargs), made_in)
         if frame is None:
             return await wrapped(*args, **kwargs)
         answer = frame.answer
@@ -141,7 +166,9 @@ def _for_streams(boundary: Boundary, watch: Any, serve: Any, shape: Any) -> Wrap
         made_in = _frame.get()
 
         def start() -> tuple[Frame | None, Any]:
-            frame = frame_of(boundary.kind, lambda: boundary.describe(instance, args, kwargs), made_in)
+            frame = frame_of(
+                boundary.kind, lambda: boundary.described(wrapped, instance, args, kwargs), made_in
+            )
             answer = None if frame is None else frame.answer
             if answer is None:
                 return frame, made(frame, wrapped, args, kwargs, shape)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from stepfork._context import adapters_on, tools_on
+from stepfork._context import adapters_on, child_of_replay, tools_on
 from stepfork._processes import starts_with
+from stepfork._warn import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,8 +40,13 @@ def _start(
 
 
 def run_with_adapters(names: list[str], tools: list[str], run: Callable[[], Any]) -> Any:
-    """Do the work of a child, with the adapters of its parent."""
+    """Do the work of a child, with the adapters of its parent; without them where that cannot be."""
     from stepfork.adapters._switch import instrument
 
-    instrument(*names, tools=tools)
+    try:
+        instrument(*names, tools=tools)
+    except Exception as fault:
+        if child_of_replay:
+            raise  # else its calls would be made
+        warn_once(f"stepfork cannot record in this process: {type(fault).__name__}: {fault}")
     return run()

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, busy
 from stepfork.adapters._boundary import give_up
+from stepfork.adapters._credentials import hide_those_of
 from stepfork.adapters._wire import Exchange, guarded, is_inside, under_way, watch_stream
+from stepfork.adapters._wire_body import ahead_of
 from stepfork.adapters._wire_call import begun
-from stepfork.adapters._wire_names import asked_of_http
+from stepfork.adapters._wire_names import asked_of_http, may_ask
 from stepfork.adapters._wire_serve import Replies
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from stepfork._calls import Shape
     from stepfork._context import Frame
     from stepfork.adapters._patches import Patches
-    from stepfork.adapters._wire import Attempt
 
     Send = Callable[..., Any]
 
@@ -63,6 +64,9 @@ def _carried(client: Any) -> Exchange | Replies | None:
 def _send(wrapped: Send, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if not busy or is_inside(instance):
         return _carry(wrapped, instance, args, kwargs)
+    ahead = _ahead(args, kwargs, is_async=False)
+    if ahead is not None:
+        ahead.read()
     exchange = _begun(instance, args, kwargs, None, "stream")
     if exchange is None:
         return wrapped(*args, **kwargs)
@@ -79,6 +83,9 @@ async def _asend_in(
 ) -> Any:
     if not busy or is_inside(instance):
         return await _acarry(wrapped, instance, args, kwargs)
+    ahead = _ahead(args, kwargs, is_async=True)
+    if ahead is not None:
+        await ahead.read()
     exchange = _begun(instance, args, kwargs, made_in, "astream")
     if exchange is None:
         return await wrapped(*args, **kwargs)
@@ -86,14 +93,23 @@ async def _asend_in(
         return await _asent(exchange, wrapped, args, kwargs)
 
 
+def _ahead(args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_async: bool) -> Any:
+    """Return what is to be read before it is known what a request asks for; None: nothing."""
+    try:
+        request = _request(args, kwargs)
+        return ahead_of(request, is_async=is_async) if request is not None and may_ask(request) else None
+    except Exception as fault:
+        give_up(fault)
+        return None
+
+
 def _begun(
     client: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made_in: Frame | None, shape: Shape
 ) -> Exchange | Replies | None:
     """Begin the call that a request is; None where it asks no model."""
-    if not args and "request" not in kwargs:
-        return None  # it is for the client to say so
     try:
-        asked = asked_of_http(_request(args, kwargs))
+        request = _request(args, kwargs)
+        asked = None if request is None else asked_of_http(request)
     except Exception as fault:
         give_up(fault)
         return None
@@ -101,60 +117,61 @@ def _begun(
 
 
 def _request(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return args[0] if args else kwargs["request"]
+    """Return what is to be sent; where there is nothing, it is for the client to say so."""
+    return args[0] if args else kwargs.get("request")
 
 
 def _sent(
     exchange: Exchange | Replies, wrapped: Send, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    request, is_stream = _request(args, kwargs), bool(kwargs.get("stream"))
     if isinstance(exchange, Replies):
-        return exchange.send(request, stream=is_stream)
-    attempt = _attempt(exchange, request)
-    exchange.is_carried = True
-    try:
-        response = wrapped(*args, **kwargs)
-    except Exception as error:
-        guarded(exchange.frame, attempt.broke, error)
-        raise
-    finally:
-        exchange.is_carried = False
-    guarded(exchange.frame, _note, exchange, attempt, response, is_stream=is_stream, is_async=False)
-    return response
+        return exchange.send(_request(args, kwargs), stream=bool(kwargs.get("stream")))
+    with _OnItsWay(exchange, args, kwargs) as way:
+        return way.came(wrapped(*args, **kwargs), is_async=False)
 
 
 async def _asent(
     exchange: Exchange | Replies, wrapped: Send, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    request, is_stream = _request(args, kwargs), bool(kwargs.get("stream"))
     if isinstance(exchange, Replies):
-        return await exchange.asend(request, stream=is_stream)
-    attempt = _attempt(exchange, request)
-    exchange.is_carried = True
-    try:
-        response = await wrapped(*args, **kwargs)
-    except Exception as error:
-        guarded(exchange.frame, attempt.broke, error)
-        raise
-    finally:
-        exchange.is_carried = False
-    guarded(exchange.frame, _note, exchange, attempt, response, is_stream=is_stream, is_async=True)
-    return response
+        return await exchange.asend(_request(args, kwargs), stream=bool(kwargs.get("stream")))
+    with _OnItsWay(exchange, args, kwargs) as way:
+        return way.came(await wrapped(*args, **kwargs), is_async=True)
 
 
-def _attempt(exchange: Exchange, request: Any) -> Attempt:
-    """Begin an attempt, and ask for an answer that can be read, unless the request is signed as it is."""
-    guarded(exchange.frame, _ask_for_text, request)
-    return exchange.begin_attempt()
+class _OnItsWay:
+    """An attempt while its request is sent: what sends it further in leaves it alone."""
+
+    def __init__(self, exchange: Exchange, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._exchange = exchange
+        self._request = _request(args, kwargs)
+        self._is_stream = bool(kwargs.get("stream"))
+
+    def __enter__(self) -> _OnItsWay:
+        guarded(self._exchange.frame, _ask_for_text, self._request)
+        guarded(self._exchange.frame, hide_those_of, self._request)
+        self._attempt = self._exchange.begin_attempt()
+        self._exchange.is_carried = True
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        self._exchange.is_carried = False
+        if isinstance(error, Exception):
+            guarded(self._exchange.frame, self._attempt.broke, error)
+
+    def came(self, response: Any, *, is_async: bool) -> Any:
+        """Note the answer, and return it."""
+        guarded(self._exchange.frame, self._note, response, is_async=is_async)
+        return response
+
+    def _note(self, response: Any, *, is_async: bool) -> None:
+        self._attempt.came(response, is_stream=self._is_stream)
+        if self._is_stream and not response.is_closed:
+            watch_stream(response, self._attempt, self._exchange.sdk, is_async=is_async)
 
 
 def _ask_for_text(request: Any) -> None:
+    """Ask for an answer that can be read, unless the request is signed as it is."""
     signed = request.headers.get("authorization", "").lower()
     if "accept-encoding" not in signed:
         request.headers["accept-encoding"] = "identity"
-
-
-def _note(exchange: Exchange, attempt: Attempt, response: Any, *, is_stream: bool, is_async: bool) -> None:
-    attempt.came(response, is_stream=is_stream)
-    if is_stream and not response.is_closed:
-        watch_stream(response, attempt, exchange.sdk, is_async=is_async)

@@ -1,19 +1,32 @@
-"""Where a model's client may be built without a key: nothing is asked of it in a replay."""
+"""What a replay does without: nothing is asked, so nobody's key is needed.
+
+A client may be built without one, and what the agent reads from the environment itself is there.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stepfork._context import replay_is_open
+from stepfork._environment import PLACEHOLDER as PLACEHOLDER
+from stepfork._environment import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-PLACEHOLDER = "no-key-in-a-replay"
+_OFFLINE = {"litellm": ("LITELLM_LOCAL_MODEL_COST_MAP", "True")}
+"""By adapter, the variable without which its library looks for something in the network when imported."""
 
 _imports = 0
 """How many blocks are under way in which an agent is imported for its replay."""
+
+_lock = threading.RLock()
+_needed: Counter[str] = Counter()
+"""How many blocks need a variable that was not there."""
 
 
 @contextmanager
@@ -30,3 +43,35 @@ def not_needed() -> Iterator[None]:
 def may_be_missing() -> bool:
     """Whether a client that is built now may do without a key."""
     return _imports > 0 or replay_is_open()
+
+
+@contextmanager
+def stand_ins(variables: Iterable[str], adapters: Iterable[str]) -> Iterator[None]:
+    """Have the variables that a run had set while the block runs: what is set is left as it is.
+
+    What the libraries of the ``adapters`` would otherwise fetch when they are imported is not fetched.
+    """
+    wanted = dict(_OFFLINE[name] for name in adapters if name in _OFFLINE)
+    wanted |= {name: stand_in(name) for name in variables}
+    taken = [name for name, text in wanted.items() if _taken(name, text)]
+    try:
+        yield
+    finally:
+        for name in taken:
+            _given_back(name, wanted[name])
+
+
+def _taken(name: str, text: str) -> bool:
+    with _lock:
+        if not _needed[name] and name in os.environ:
+            return False
+        os.environ.setdefault(name, text)
+        _needed[name] += 1
+        return True
+
+
+def _given_back(name: str, text: str) -> None:
+    with _lock:
+        _needed[name] -= 1
+        if not _needed[name] and os.environ.get(name) == text:
+            del os.environ[name]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from stepfork._context import busy
 from stepfork._served import served, served_later
 from stepfork._watch import consumed, executed, executed_later, watched
-from stepfork.adapters._boundary import frame_of
+from stepfork.adapters._boundary import frame_of, if_it_fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +56,7 @@ _under_way: ContextVar[_ToolCall | None] = ContextVar("stepfork_langchain_tool",
 
 
 def _run(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    call = _begun(tool, args, kwargs) if busy else None
+    call = _begun(wrapped, tool, args, kwargs) if busy else None
     if call is None:
         return wrapped(*args, **kwargs)
     args, kwargs = _heard(call, args, kwargs)
@@ -71,7 +71,7 @@ def _run(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, An
 
 
 async def _arun(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    call = _begun(tool, args, kwargs) if busy else None
+    call = _begun(wrapped, tool, args, kwargs) if busy else None
     if call is None:
         return await wrapped(*args, **kwargs)
     args, kwargs = _heard(call, args, kwargs)
@@ -85,11 +85,11 @@ async def _arun(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[
     return result
 
 
-def _begun(tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _ToolCall | None:
+def _begun(wrapped: Any, tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _ToolCall | None:
     def described() -> Described:
         return str(tool.name), _named(tool, args[0] if args else kwargs["tool_input"])
 
-    frame = frame_of("tool", described)
+    frame = frame_of("tool", lambda: if_it_fits(described, wrapped, args, kwargs))
     return None if frame is None else _ToolCall(tool, frame, kwargs.get("tool_call_id"))
 
 
@@ -180,6 +180,8 @@ def _named(tool: Any, given: Any) -> Mapping[str, Any]:
     """Return what the model chose, without what is injected beside it."""
     if isinstance(given, str):
         return {next(iter(tool.args), "tool_input"): given}
+    if not isinstance(given, dict):  # which LangChain refuses
+        return {"tool_input": given}
     filtered: Callable[[Any], dict[str, Any]] | None = getattr(tool, "_filter_injected_args", None)
     return filtered(given) if filtered is not None else _without_injected(tool, given)
 
@@ -205,6 +207,14 @@ def _without_injected(tool: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _heard(call: _ToolCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
     """Return the arguments so that what the tool writes into the graph's stream is recorded on its way."""
+    try:
+        return _listened_to(call, args, kwargs)
+    except Exception as fault:  # another version's runtime, for example
+        call.frame.session.give_up(fault)
+        return args, kwargs
+
+
+def _listened_to(call: _ToolCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
     runtime = _runtime_of(kwargs.get("config"))
     write = getattr(runtime, "stream_writer", None)
     if write is None:
@@ -214,7 +224,8 @@ def _heard(call: _ToolCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
         return args, kwargs
 
     def write_and_tell(chunk: Any) -> None:
-        call.frame.item(chunk)
+        if not call.frame.is_ended:
+            call.frame.item(chunk)
         write(chunk)
 
     def listening(value: Any) -> Any:

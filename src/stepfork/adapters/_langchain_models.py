@@ -82,14 +82,18 @@ def _asked(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict
     names = ("messages", "stop", "run_manager")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     given.pop("run_manager", None)
-    prompts = given.pop("prompts", None) or given.pop("messages", [])
-    asked: dict[str, Any] = {"messages": [_told(each) for each in prompts]}
+    prompts: Any = next((given.pop(name) for name in _PROMPTS if name in given), [])
+    each_prompt = [prompts] if isinstance(prompts, str) else prompts
+    asked: dict[str, Any] = {"messages": [_told(each) for each in each_prompt]}
     chosen = getattr(model, "model_name", None) or getattr(model, "model", None)
     if isinstance(chosen, str):
         asked["model"] = chosen
     asked.update({name: _declared(value) for name, value in given.items() if value is not None})
     return asked
 
+
+_PROMPTS = ("messages", "prompts", "prompt")
+"""What the first parameter is called: of chat models, of those that take texts, of the latter's streams."""
 
 _TOLD = ("name", "tool_calls", "invalid_tool_calls", "tool_call_id", "additional_kwargs")
 

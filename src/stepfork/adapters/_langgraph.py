@@ -17,7 +17,9 @@ from stepfork._frames import is_users
 from stepfork._home import entry_of_bound
 from stepfork._invoke import begin
 from stepfork._spec import hooked
+from stepfork._warn import warn_once
 from stepfork._watch import async_generated, executed, executed_later, generated
+from stepfork.adapters._boundary import if_it_fits
 from stepfork.adapters._langgraph_threads import aload, load, watch_savers
 
 if TYPE_CHECKING:
@@ -43,27 +45,19 @@ def hook(module: ModuleType, patches: Patches) -> None:
 
 
 def _invoke(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> Any:
-    def run() -> Any:
-        load(graph, _config_of(args, kwargs))
-        return wrapped(*args, **kwargs)
-
     frame = _begun(wrapped, graph, "invoke", args, kwargs)
     if frame is None:
-        return run()
-    result = executed(frame, run)
+        return wrapped(*args, **kwargs)
+    result = executed(frame, wrapped, *args, **kwargs)  # it asks ``stream``, which looks into the thread
     frame.returned(result, "value")
     return result
 
 
 async def _ainvoke(wrapped: Any, graph: Any, args: tuple[Any, ...], kwargs: Given) -> Any:
-    async def run() -> Any:
-        await aload(graph, _config_of(args, kwargs))
-        return await wrapped(*args, **kwargs)
-
     frame = _begun(wrapped, graph, "ainvoke", args, kwargs)
     if frame is None:
-        return await run()
-    result = await executed_later(frame, run)
+        return await wrapped(*args, **kwargs)
+    result = await executed_later(frame, wrapped, *args, **kwargs)
     frame.returned(result, "value")
     return result
 
@@ -102,12 +96,16 @@ def _begun(wrapped: Any, graph: Any, method: str, args: tuple[Any, ...], kwargs:
     if around is not None and graph in around[1]:
         return None
     try:
+        arguments = if_it_fits(lambda: _named(wrapped, args, kwargs), wrapped, args, kwargs)
+        if arguments is None:
+            return None
         spec = _spec_of(graph, method)
-        arguments = _named(wrapped, args, kwargs)
         if around is not None:  # the rest is what the graph around it hands on
             arguments = {"input": arguments["input"]}
     except Exception as fault:
-        if outer is not None:
+        if outer is None:
+            warn_once(f"stepfork cannot record a graph: {type(fault).__name__}: {fault}")
+        else:
             outer.session.give_up(fault)
         return None
     return begin(spec, (), arguments)

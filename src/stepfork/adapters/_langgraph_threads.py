@@ -6,13 +6,15 @@ was recorded. What the graph saves from then on it finds again there.
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from stepfork._context import _frame, busy, current_frame, leave
+from stepfork._context import busy, current_frame
 from stepfork._served import served, served_later
-from stepfork.adapters._boundary import frame_of
+from stepfork._unopened_run import recording_session
+from stepfork._watch import executed, executed_later
+from stepfork.adapters._boundary import frame_of, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +68,7 @@ class _Checkpointer:
         if not busy or not _is_saver(saver):
             return saver
         frame: Any = current_frame()
-        if frame is None or not frame.session.is_replay:
+        if frame is None or not frame.session.is_replay or getattr(frame, "is_live", False):
             return saver
         return _memory_for(saver, frame.session)
 
@@ -106,15 +108,11 @@ def load(graph: Any, config: Any) -> None:
     if frame.answer is not None:
         look.restore(frame, served(frame.answer))
         return
-    token = _frame.set(frame)
     try:
-        saved = look.saved()
-    except Exception as error:  # the graph will see for itself
-        frame.raised(error, "value")
-    else:
-        frame.returned(saved, "value")
-    finally:
-        leave(token)
+        found = executed(frame, look.found)
+    except Exception:  # the graph will see for itself
+        return
+    tell(frame, found, _newest_of_each)
 
 
 async def aload(graph: Any, config: Any) -> None:
@@ -126,23 +124,20 @@ async def aload(graph: Any, config: Any) -> None:
     if frame.answer is not None:
         look.restore(frame, await served_later(frame.answer))
         return
-    token = _frame.set(frame)
     try:
-        saved = await look.asaved()
-    except Exception as error:
-        frame.raised(error, "value")
-    else:
-        frame.returned(saved, "value")
-    finally:
-        leave(token)
+        found = await executed_later(frame, look.afound)
+    except Exception:  # the graph will see for itself
+        return
+    tell(frame, found, _newest_of_each)
 
 
 class _Look:
     """A look into a thread of a checkpointer."""
 
-    def __init__(self, graph: Any, saver: Any, conf: Mapping[str, Any]) -> None:
+    def __init__(self, graph: Any, saver: Any, conf: Mapping[str, Any], key: tuple[int, str]) -> None:
         self._graph = graph
         self._saver = saver
+        self._key = key
         self._thread = conf["thread_id"]
         self._checkpoint = conf.get("checkpoint_id")
 
@@ -158,39 +153,44 @@ class _Look:
         spec = getattr(frame, "spec", None)
         if spec is not None and spec.kind != "step":
             return None
-        known = _known_of(frame.session)
+        known = _known_of(recording_session(frame.session))
         key = id(saver), str(conf["thread_id"])
         if key in known.threads or not known.is_told:
             return None
         known.threads.add(key)
-        return cls(graph, saver, conf)
+        return cls(graph, saver, conf, key)
 
     def begun(self) -> Frame | None:
         """Return the frame of this call."""
         asked = {"thread_id": self._thread}
         if self._checkpoint is not None:
             asked["checkpoint_id"] = self._checkpoint
-        return frame_of("tool", lambda: (_NAME, asked))
+        frame = frame_of("tool", lambda: (_NAME, asked))
+        if frame is not None:  # it may have opened the run
+            _known_of(frame.session).threads.add(self._key)
+        return frame
 
-    def saved(self) -> list[dict[str, Any]]:
+    def found(self) -> list[Any]:
         """Return what is needed to go on from here: the newest checkpoint, and those of its subgraphs."""
         newest = self._saver.get_tuple(self._where)
         if newest is None:
             return []
         found = [newest]
         if self._has_subgraphs(newest):
-            found += self._saver.list(self._everywhere, limit=_MOST)
-        return _newest_of_each(found)
+            with suppress(NotImplementedError):  # some checkpointers cannot; then the newest is all there is
+                found += self._saver.list(self._everywhere, limit=_MOST)
+        return found
 
-    async def asaved(self) -> list[dict[str, Any]]:
+    async def afound(self) -> list[Any]:
         """Do the same with a checkpointer for coroutines."""
         newest = await self._saver.aget_tuple(self._where)
         if newest is None:
             return []
         found = [newest]
         if self._has_subgraphs(newest):
-            found += [each async for each in self._saver.alist(self._everywhere, limit=_MOST)]
-        return _newest_of_each(found)
+            with suppress(NotImplementedError):
+                found += [each async for each in self._saver.alist(self._everywhere, limit=_MOST)]
+        return found
 
     def restore(self, frame: Any, saved: list[dict[str, Any]]) -> None:
         """Put what was recorded into the checkpointer of this replay."""

@@ -60,6 +60,8 @@ def _tolerance() -> tuple[tuple[str, Any], ...]:
 
 def _send_request(wrapped: Any, session: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     given = dict(zip(_PARAMETERS, args, strict=False)) | dict(kwargs)
+    if "request" not in given:
+        return wrapped(*args, **kwargs)  # which says so
     request = getattr(given["request"], "root", given["request"])
 
     async def execute(told: Any) -> Any:

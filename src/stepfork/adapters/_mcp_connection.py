@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stepfork._context import _frame, current_frame, leave, replay_is_open
+from stepfork._context import _frame, child_of_replay, current_frame, leave, replay_is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,7 +119,7 @@ def is_replayed() -> bool:
     frame = _frame.get()
     if frame is None or not frame.session.is_open:
         if not replay_is_open():
-            return frame is not None and frame.session.is_replay
+            return child_of_replay or (frame is not None and frame.session.is_replay)
         frame = current_frame()
     return frame is not None and frame.session.is_replay and not runs_live(frame)
 

@@ -86,10 +86,12 @@ def _handle_request(wrapped: Any, server: Any, args: tuple[Any, ...], kwargs: Ma
 
 
 def _build_session(wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if not is_replayed():
+        return wrapped(*args, **kwargs)
     from mcp.server import Server
 
     server = getattr(client.server, "_lowlevel_server", client.server)
-    if not (is_replayed() and isinstance(server, Server) and client.mode != "legacy"):
+    if not isinstance(server, Server) or client.mode == "legacy":
         return wrapped(*args, **kwargs)
     connect = client._connect
 

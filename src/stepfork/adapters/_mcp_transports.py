@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import math
 from contextlib import asynccontextmanager
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from stepfork._served import served_later
+from stepfork.adapters._boundary import give_up
+from stepfork.adapters._credentials import hide, in_command, in_headers, in_url
 from stepfork.adapters._mcp import mcp_frame, unanswered
 from stepfork.adapters._mcp_connection import SERVER, is_replayed, mark, runs_live
+from stepfork.adapters._mcp_places import hidden_parts, place_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -89,14 +90,23 @@ async def _connected(
 
 
 def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """Say where a server is, without what differs between two machines."""
-    target = next(iter(args), kwargs.get("server", kwargs.get("url")))
-    if hasattr(target, "command"):
-        words = [PurePath(word).name if PurePath(word).is_absolute() else word for word in target.args]
-        return " ".join([PurePath(target.command).name, *words])
-    parts = urlsplit(str(target))
-    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1", None)
-    return ("" if is_here else str(parts.hostname)) + (parts.path or "/")
+    """Say where the server is, and have the secrets hidden that it is reached with: errors name them too."""
+    target, *more = args or [kwargs.get("server", kwargs.get("url"))]
+    try:
+        if hasattr(target, "command"):
+            hide(in_command(str(target.command), target.args or (), target.env or {}), _SERVER)
+        else:
+            headers = more[0] if more else kwargs.get("headers")
+            client = getattr(kwargs.get("http_client"), "headers", None)
+            hide([*in_url(str(target)), *hidden_parts(str(target))], _SERVER)
+            hide([*in_headers(dict(headers or {})), *in_headers(dict(client or {}))], _SERVER)
+        return place_of(target)
+    except Exception as fault:
+        give_up(fault)
+        return "*"
+
+
+_SERVER: Final = "MCP server"
 
 
 @asynccontextmanager

@@ -23,17 +23,14 @@ def hook(module: ModuleType, patches: Patches) -> None:
 
 def hook_clients(module: ModuleType, patches: Patches) -> None:
     """Hook how its clients are built."""
-    init = without_key(_error, {"api_key": PLACEHOLDER})
-    patches.wrap(module.OpenAI, "__init__", init)
-    patches.wrap(module.AsyncOpenAI, "__init__", init)
+    patches.wrap(module.OpenAI, "__init__", _without_key)
+    patches.wrap(module.AsyncOpenAI, "__init__", _without_key)
 
 
 def hook_azure(module: ModuleType, patches: Patches) -> None:
     """Hook how its clients for Azure are built."""
-    missing = {"api_key": PLACEHOLDER, "api_version": "none", "azure_endpoint": "http://replay.invalid"}
-    init = without_key(_error, missing)
-    patches.wrap(module.AzureOpenAI, "__init__", init)
-    patches.wrap(module.AsyncAzureOpenAI, "__init__", init)
+    patches.wrap(module.AzureOpenAI, "__init__", _without_azure)
+    patches.wrap(module.AsyncAzureOpenAI, "__init__", _without_azure)
 
 
 def hook_langchain(module: ModuleType, patches: Patches) -> None:
@@ -62,3 +59,9 @@ def _with_client(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Map
 def _error() -> type[Exception]:
     error: type[Exception] = sys.modules["openai"].OpenAIError
     return error
+
+
+_without_key = without_key(_error, {"api_key": PLACEHOLDER})
+_without_azure = without_key(
+    _error, {"api_key": PLACEHOLDER, "api_version": "none", "azure_endpoint": "http://replay.invalid"}
+)

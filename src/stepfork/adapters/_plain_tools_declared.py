@@ -92,7 +92,7 @@ def _parts(message: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
 
 
 def _read(part: dict[Any, Any], turn: Turn) -> None:
-    kind, function = part.get("type"), part.get("function")
+    kind, function = part.get("type"), part.get("function") or part.get("custom")
     if kind == "tool_use":  # Anthropic
         _note_asked(turn, part.get("id"), part)
     elif kind in ("function_call", "custom_tool_call"):  # OpenAI responses

@@ -7,6 +7,7 @@ tables, lists, objects, modules, closures.
 from __future__ import annotations
 
 import collections
+import inspect
 import re
 import sys
 import types
@@ -91,8 +92,33 @@ class View:
             frame = next((each for each in self.frames if each.f_code is code), None)
             if frame is None:
                 raise Gone
-            self._locals[key] = dict(frame.f_locals)
+            self._locals[key] = _locals_of(frame)
         return self._locals[key]
+
+
+def _locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """Return the local names of a frame, and leave it as it was.
+
+    Up to Python 3.12 a function has a single dictionary for them. Whoever reads it brings it up to date, also
+    for those that ``locals()`` gave it to, and it holds the values even of names that are deleted then.
+    """
+    code = frame.f_code
+    if sys.version_info >= (3, 13) or not code.co_flags & inspect.CO_OPTIMIZED:
+        return dict(frame.f_locals)
+    if not _HOLDING.isdisjoint(code.co_names):
+        return {}
+    names = frame.f_locals
+    found = dict(names)
+    if sys.gettrace() is None and _EVALUATING.isdisjoint(code.co_names):  # a debugger may hold it too
+        names.clear()
+    return found
+
+
+_HOLDING = frozenset({"locals", "vars", "f_locals"})
+"""The names in code that may keep the dictionary of its local names."""
+
+_EVALUATING = frozenset({"exec", "eval"})
+"""And of what keeps names of its own in it."""
 
 
 class Found(NamedTuple):
@@ -154,7 +180,8 @@ class _Search:
 
     def run(self, view: View) -> list[Found]:
         for frame in view.frames:
-            if frame.f_locals is not frame.f_globals:
+            is_of_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+            if is_of_function or frame.f_locals is not frame.f_globals:
                 self._look_into_members(view.locals_of(frame.f_code), Path(frame.f_code, ()), 0)
         for frame in view.frames:
             self._look_into_names(frame.f_globals, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import sys
 import threading
 import types
 import weakref
@@ -19,6 +20,8 @@ from stepfork._context import tools_on
 from stepfork._frames import StandIn, is_stand_in
 from stepfork._invoke import wrapper_of
 from stepfork._spec import Options, Spec, address_part
+from stepfork.adapters._plain_tools_functions import targets
+from stepfork.adapters._plain_tools_members import namespace_of, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -128,10 +131,24 @@ def main_module(names: Mapping[str, Any]) -> str:
 def _entry(function: types.FunctionType, name: str) -> Iterator[str]:
     """Yield how a replay finds the function at once, if it can be found by name."""
     module = function.__module__
+    if type(module) is not str or not _stands_under_its_name(function):
+        return
     if module == "__main__":
         module = main_module(function.__globals__)
-    if type(module) is str and "<" not in function.__qualname__:
-        yield f"{module}:{function.__qualname__}={name}"
+    yield f"{module}:{function.__qualname__}={name}"
+
+
+def _stands_under_its_name(function: types.FunctionType) -> bool:
+    """Whether it is found there; where a table holds functions that are all called ``_``, one is."""
+    names: Any = function.__globals__
+    if names.get("__name__") != function.__module__:
+        module = sys.modules.get(function.__module__)
+        names = {} if module is None else namespace_of(module)
+    value: Any = None
+    for part in function.__qualname__.split("."):
+        value = names.get(part)
+        names = own(value) if isinstance(value, type) else {}
+    return any(target.function is function for target in targets(value))
 
 
 def _copy_of(function: types.FunctionType) -> types.FunctionType:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepfork._context import current_frame
 from stepfork._spec import address_part
+from stepfork._unopened_run import recording_session
 from stepfork.adapters._plain_tools_declared import last_turn
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def note_unseen(body: object, declared: Collection[str], covered: Container[str]
         return
     turn = last_turn(body)
     before = _before.get(session)
-    root = getattr(session, "root", None)  # of a run that its first call opens
-    recorder = session if root is None else root.session
+    recorder = recording_session(session)
     called = _called(recorder)
     if before is None:
         _before[session] = _Before(frozenset(turn.answered), called)

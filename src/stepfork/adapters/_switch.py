@@ -9,17 +9,17 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stepfork._context import adapters_on
+from stepfork._context import _open, adapters_on
 from stepfork._near import did_you_mean, near_names
 from stepfork._setting_kinds import TOOLS, as_tools
 from stepfork._settings import settings
 from stepfork._warn import warn_once
 from stepfork.adapters._adapter import Adapter
 from stepfork.adapters._child_processes import follow_into_children
-from stepfork.errors import AdapterFailed, OptionError
+from stepfork.errors import AdapterFailed, DecorationError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from types import ModuleType
 
     from stepfork.adapters._patches import Patches
@@ -97,6 +97,8 @@ _patches: dict[str, dict[str, Patches]] = {}
 """Of each adapter that is switched on, what it has wrapped so far, by module."""
 _for_good: set[str] = set()
 """The adapters that the program itself has switched on."""
+_tools_for_good: list[str | Callable[..., Any]] = []
+"""The tools that it has named."""
 _needed: Counter[str] = Counter()
 """How many replays that go on need an adapter."""
 _misfits: dict[str, str] = {}
@@ -113,7 +115,8 @@ def instrument(*names: str, tools: Iterable[str | Callable[..., Any]] = ()) -> N
     installed packages too. It may be called before or after the libraries are imported, and again.
     ``tools``, besides those of the setting, are functions that do the work of tools whose names they do not
     have, a dispatcher for example: themselves, or ``"module:function"``, where the function may be a pattern.
-    Raises OptionError for a name that no adapter has, and for what names no function.
+    Raises OptionError for a name that no adapter has and for what cannot name a function, DecorationError for
+    a tool that is no function of Python's.
     """
     wanted = [_named(name) for name in names] if names else _all()
     entries = _checked(tools)
@@ -121,17 +124,31 @@ def instrument(*names: str, tools: Iterable[str | Callable[..., Any]] = ()) -> N
         for adapter in wanted:
             _for_good.add(adapter.name)
             _switch_on(adapter)
-    named = [*_tools_of_the_project(), *entries]
-    if named:
+    for tool in _tools_of_the_project():
+        try:
+            _name_for_good([tool])
+        except DecorationError as error:
+            warn_once(f"stepfork cannot make a tool of {tool}: {error}")
+    _name_for_good(entries)
+
+
+def _name_for_good(tools: list[str | Callable[..., Any]]) -> None:
+    _name_tools(tools)
+    _tools_for_good.extend(each for each in tools if each not in _tools_for_good)
+
+
+def _name_tools(tools: Collection[str | Callable[..., Any]]) -> None:
+    if tools:
         from stepfork.adapters._plain_tools_named import name_tools
 
-        name_tools(named)
+        name_tools(tools)
 
 
 def _tools_of_the_project() -> tuple[Any, ...]:
+    """Return those of the setting; what is wrong with it is not to keep the agent from starting."""
     try:
         return settings().tools
-    except OptionError as error:  # told where a run begins, too; it is not to keep the agent from starting
+    except OptionError as error:  # told where a run begins, too
         warn_once(f"stepfork cannot read its settings: {error}")
         return ()
 
@@ -147,7 +164,7 @@ def _checked(tools: Iterable[str | Callable[..., Any]]) -> list[str | Callable[.
 
 
 @contextmanager
-def switched_on(names: Iterable[str], tools: Iterable[str] = ()) -> Iterator[None]:
+def switched_on(names: Iterable[str], tools: Collection[str] = ()) -> Iterator[None]:
     """Have these adapters on while a replay goes on; those that were on before stay on after it.
 
     ``tools`` are the functions that were tools from the start of the recorded run.
@@ -157,10 +174,7 @@ def switched_on(names: Iterable[str], tools: Iterable[str] = ()) -> Iterator[Non
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(_needed_on(_for_replay(name)))
-        if tools:
-            from stepfork.adapters._plain_tools_named import name_tools
-
-            name_tools(tools)
+        _name_tools(tools)
         yield
 
 
@@ -168,6 +182,9 @@ def switched_on(names: Iterable[str], tools: Iterable[str] = ()) -> Iterator[Non
 def _needed_on(adapter: Adapter) -> Iterator[None]:
     """Have it on as long as any of the replays that need it goes on."""
     with _lock:
+        if not _needed.total() and not _open:
+            _turn_tools_back()  # those of other runs and replays are none of this one
+            _name_tools(_tools_for_good)
         _needed[adapter.name] += 1
     try:
         _switch_on(adapter)
@@ -228,9 +245,15 @@ def _switch_off(adapter: Adapter) -> None:
         _misfits.pop(adapter.name, None)
         for patches in reversed(_patches.pop(adapter.name, {}).values()):
             patches.undo()
-        plain_tools = sys.modules.get("stepfork.adapters._plain_tools")
-        if plain_tools is not None and not adapters_on:
-            plain_tools.turn_back()
+        if not adapters_on:
+            _turn_tools_back()
+
+
+def _turn_tools_back() -> None:
+    if "stepfork.adapters._plain_tools_named" in sys.modules:
+        from stepfork.adapters._plain_tools import turn_back
+
+        turn_back()
 
 
 def _watch(module: str) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from stepfork._codec.http import KEPT_HEADERS
 from stepfork._context import _frame, leave
 
 if TYPE_CHECKING:
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
 
     from stepfork._calls import Shape
     from stepfork._context import Frame
-
-KEPT_HEADERS: Final = frozenset(
-    {
-        "content-type",
-        "request-id",
-        "retry-after",
-        "retry-after-ms",
-        "x-amzn-errortype",
-        "x-amzn-requestid",
-        "x-request-id",
-        "x-should-retry",
-    }
-)
-"""Of a response: what a client acts upon, and what tells one request from another."""
 
 _ERROR: Final = 400
 _DONE: Final = "[DONE]"
@@ -311,18 +298,28 @@ class _Body:
         guarded(self._attempt.frame, self._attempt.closed, read_error(self._sdk))
 
 
+class _Reading:
+    """The body is read in this block, to its end unless that raises."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if error is None:
+            guarded(self._attempt.frame, self._attempt.ended)
+        elif not isinstance(error, GeneratorExit):  # the consumer left, which closing it says
+            guarded(self._attempt.frame, self._attempt.failed, error)
+
+
 class _SyncBody(_Body):
     def __iter__(self) -> Iterator[bytes]:
-        try:
+        with _Reading(self._attempt):
             for data in self._inner:
                 self._note(data)
                 yield data
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            guarded(self._attempt.frame, self._attempt.failed, error)
-            raise
-        guarded(self._attempt.frame, self._attempt.ended)
 
     def close(self) -> None:
         self._closed()
@@ -331,16 +328,10 @@ class _SyncBody(_Body):
 
 class _AsyncBody(_Body):
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
+        with _Reading(self._attempt):
             async for data in self._inner:
                 self._note(data)
                 yield data
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            guarded(self._attempt.frame, self._attempt.failed, error)
-            raise
-        guarded(self._attempt.frame, self._attempt.ended)
 
     async def aclose(self) -> None:
         self._closed()

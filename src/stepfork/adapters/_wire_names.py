@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from stepfork.adapters._wire_body import content_of, form_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -84,25 +86,27 @@ def asked_of_sdk(sdk: str, options: Any) -> Asked:
     return Asked("model" if is_model else "tool", _with_stream(whole, body), arguments, body)
 
 
+def may_ask(request: Any) -> bool:
+    """Whether an HTTP request goes where a model is asked."""
+    return request.method == "POST" and ENDPOINT.search(request.url.path) is not None
+
+
 def asked_of_http(request: Any) -> Asked | None:
     """Return what an HTTP request asks a model for; None for any other."""
-    if request.method != "POST":
-        return None
     path = request.url.path
-    found = ENDPOINT.search(path)
-    if found is None:
+    found, content = ENDPOINT.search(path), content_of(request)
+    if request.method != "POST" or found is None or content is None:
         return None
-    body = _json(_content(request))
+    form = form_of(request, content)
+    body = _json(content) if form is None else form
     name, model = _named(found)
     if model is None and (deployment := _DEPLOYMENT.search(path)):
         model = deployment.group(1)
-    if model is None and "model" not in body and not _is_form(request):
+    if model is None and "model" not in body:
         return None  # somebody's own chat service has messages too
     arguments = dict(body)
     if model is not None:
         arguments.setdefault("model", model)
-    if _is_form(request):
-        arguments["body"] = _content(request)
     return Asked("model", _with_stream(f"http.{name}", body), arguments, body)
 
 
@@ -134,7 +138,7 @@ def _dumped(value: Any) -> Any:
 
 
 def _with_stream(name: str, body: Mapping[str, Any]) -> str:
-    return f"{name}.stream" if body.get("stream") is True else name
+    return f"{name}.stream" if body.get("stream") in (True, "true") else name  # a form has texts alone
 
 
 def _body_of(options: Any) -> dict[str, Any]:
@@ -179,18 +183,6 @@ def _read(content: Any) -> Any:
     if hasattr(content, "read_bytes"):
         return content.read_bytes()
     return f"a {type(content).__name__}"
-
-
-def _content(request: Any) -> bytes:
-    try:
-        content: bytes = request.content
-    except Exception:  # a body that is sent as it is made
-        return b""
-    return content
-
-
-def _is_form(request: Any) -> bool:
-    return bool(request.headers.get("content-type", "").startswith("multipart/"))
 
 
 def _json(content: bytes) -> dict[str, Any]:

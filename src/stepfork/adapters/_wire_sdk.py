@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, busy
@@ -47,6 +48,7 @@ def hook_client(module: ModuleType, patches: Patches, sdk: str) -> None:
     patches.family(base, _FOR_THE_REQUEST, _left_out_in_a_replay)
 
 
+@cache
 def _sync_request(sdk: str) -> Wrapper:
     def request(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         exchange = _begun(sdk, instance, args, kwargs, None, "stream") if busy else None
@@ -60,6 +62,7 @@ def _sync_request(sdk: str) -> Wrapper:
     return request
 
 
+@cache
 def _async_request(sdk: str) -> Wrapper:
     async def request_in(
         made_in: Frame | None, wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -119,8 +122,11 @@ def _tried_once(
 
 def _left_out_in_a_replay(raw: Any) -> Wrapper:
     """Return what leaves out the work that is done for the request alone, of which nothing is sent."""
-    name, is_async = raw.__name__, inspect.iscoroutinefunction(raw)
+    return _left_out(raw.__name__, is_async=inspect.iscoroutinefunction(raw))
 
+
+@cache
+def _left_out(name: str, *, is_async: bool) -> Wrapper:
     async def later(value: Any) -> Any:
         return value
 

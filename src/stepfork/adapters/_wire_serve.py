@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepfork._served import chunks, served_chunks
+from stepfork.adapters._credentials import hide_those_of
 from stepfork.adapters._wire import joined, leave_exchange, library_of, read_error, under_way
 from stepfork.adapters._wire_names import plain_json
 
@@ -97,6 +98,7 @@ class Replies:
             self.seen(error)
 
     def _response(self, head: Any, items: Any, request: Any, part: type) -> Any:
+        hide_those_of(request)  # as when it was recorded: errors name them in a replay too
         if head is None:
             raise self._answer.stop("no response was recorded")
         if "raised" in head:

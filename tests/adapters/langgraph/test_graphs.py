@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -18,7 +20,9 @@ from langgraph.types import Command, Send, interrupt
 
 import stepfork
 from adapters.langgraph.again import Again, Bodies, Scripted, Streaming, labels, wants
+from project import clean_environment
 from stepfork._recording import read_run
+from stepfork.adapters import _langgraph
 
 Replays = Callable[[Callable[[], Any]], Again]
 
@@ -41,6 +45,16 @@ class Database(InMemorySaver):
         """Write, and say so."""
         self.bodies.ran("write")
         return super().put(config, *args, **kwargs)
+
+
+class Newest(Database):
+    """A checkpointer that cannot list what it has."""
+
+    def list(self, *_: Any, **__: Any) -> Any:
+        """Refuse, as the base class of checkpointers does."""
+        raise NotImplementedError
+
+    alist = list
 
 
 @tool
@@ -233,10 +247,13 @@ def _id(state: Any) -> str:
     return str(waiting.id)
 
 
+@pytest.mark.parametrize("saver", [Database, Newest])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_run_that_goes_on_where_another_stopped(tmp_path: Path, bodies: Bodies, is_async: bool) -> None:
+def test_a_run_that_goes_on_where_another_stopped(
+    tmp_path: Path, bodies: Bodies, is_async: bool, saver: type[Database]
+) -> None:
     """Each answer of a human may be a run of its own: what its thread had saved is recorded with it."""
-    graph = asking(Database(bodies), bodies)
+    graph = asking(saver(bodies), bodies)
     inputs = [{"messages": []}, Command(resume=5), Command(resume="yes")]
 
     def agent(given: Any) -> Any:
@@ -251,7 +268,7 @@ def test_a_run_that_goes_on_where_another_stopped(tmp_path: Path, bodies: Bodies
             ends.append(asyncio.run(later(given)) if is_async else agent(given))
     bodies.names.clear()
     bodies.forbidden = True
-    graph = asking(Database(bodies), bodies)
+    graph = asking(saver(bodies), bodies)
     for number in (2, 0, 1):
         given = inputs[number]
 
@@ -318,6 +335,80 @@ def test_a_thread_that_is_looked_at(again: Replays, bodies: Bodies) -> None:
     both = again(agent).is_the_same()
     assert both.result == ({}, ("ask",), 3)
     assert labels(both.recorded) == ["langgraph.thread#1", "asking#1"]
+
+
+LOOKING = """
+from typing import TypedDict
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
+
+
+class Count(TypedDict):
+    n: int
+
+
+builder = StateGraph(Count)
+builder.add_node("add", lambda state: {"n": state["n"] + 1})
+builder.set_entry_point("add")
+graph = builder.compile(checkpointer=InMemorySaver(), name="counter")
+THREAD = {"configurable": {"thread_id": "t1"}}
+graph.get_state(THREAD)
+graph.invoke({"n": 1}, THREAD)
+graph.get_state(THREAD)
+"""
+
+
+def test_a_program_that_looks_at_a_thread_before_its_graph_runs(tmp_path: Path) -> None:
+    """The look opens the run, and is the only one in it."""
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "agent.py").write_text(LOOKING)
+    command = [sys.executable, "-m", "stepfork", "run", "--", sys.executable, "agent.py"]
+    subprocess.run(command, cwd=tmp_path, env=clean_environment(tmp_path), check=True, timeout=60)
+    (path,) = (tmp_path / ".stepfork" / "runs").glob("*.jsonl")
+    assert labels(read_run(path)) == ["langgraph.thread#1", "counter#1"]
+
+
+def test_a_checkpointer_that_fails_is_the_graphs_own_exception(again: Replays, bodies: Bodies) -> None:
+    """It is recorded where it came from, and comes again."""
+
+    class Broken(Database):
+        def get_tuple(self, config: Any) -> Any:
+            raise ConnectionError("no database")
+
+    graph = asking(Broken(bodies), bodies)
+    both = again(lambda: graph.invoke({"messages": []}, THREAD)).is_the_same()
+    assert labels(both.recorded) == ["asking#1", "asking#1/langgraph.thread#1"]
+    assert both.recorded.failure is not None
+
+
+def test_what_does_not_fit_a_graph_is_its_own_error(again: Replays) -> None:
+    """The run is whole, and fails so again."""
+    graph = weighing()
+
+    async def later() -> Any:
+        await graph.ainvoke()
+
+    for agent in (lambda: graph.invoke(), lambda: list(graph.stream()), later):
+        both = again(agent).is_the_same()
+        assert isinstance(both.error, TypeError)
+        assert not both.recorded.incomplete
+
+
+def test_a_graph_that_cannot_be_told_is_not_the_agents_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It costs one warning where the graph would be the run, and the recording where it is in one."""
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(_langgraph, "entry_of_bound", broken)
+    with pytest.warns(RuntimeWarning, match="cannot record a graph: ZeroDivisionError"):
+        assert weighing().invoke({"things": ["x"], "weights": []})["weights"] == [1]
+    with pytest.warns(RuntimeWarning, match="ZeroDivisionError"), stepfork.run("agent", path=tmp_path / "r"):
+        assert weighing().invoke({"things": ["x"], "weights": []})["weights"] == [1]
+    assert read_run(tmp_path / "r").incomplete
 
 
 def test_a_checkpointer_that_came_later(tmp_path: Path, bodies: Bodies) -> None:

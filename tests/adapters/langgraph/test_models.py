@@ -10,6 +10,7 @@ import pytest
 from langchain_core.language_models import FakeListLLM, GenericFakeChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import GenerationChunk
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
@@ -54,6 +55,22 @@ def test_a_stream_of_a_model(again: Replays, bodies: Bodies, is_async: bool) -> 
     both = again(later if is_async else lambda: [chunk.content for chunk in model.stream("go")])
     assert both.is_the_same().result[:3] == ["one ", "two ", "three "]
     assert labels(both.recorded) == ["Streaming.stream#1"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_of_a_model_that_takes_a_text(again: Replays, is_async: bool) -> None:
+    """The text that it is given is one, whatever its parameter is called."""
+
+    class Words(FakeListLLM):
+        def _stream(self, prompt: str, *_: Any, **__: Any) -> Any:
+            yield from (GenerationChunk(text=word) for word in prompt.split())
+
+    async def later() -> Any:
+        return [chunk async for chunk in Words(responses=[]).astream("one two")]
+
+    both = again(later if is_async else lambda: list(Words(responses=[]).stream("one two"))).is_the_same()
+    (call,) = both.recorded.root.children
+    assert (both.result, call.name, call.input) == (["one", "two"], "Words.stream", {"messages": ["one two"]})
 
 
 @pytest.mark.parametrize(

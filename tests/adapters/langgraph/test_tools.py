@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -28,6 +30,7 @@ from pydantic import ValidationError
 
 import stepfork
 from adapters.langgraph.again import Again, Bodies, Listener, Scripted, calls, labels, wants
+from stepfork._recording import read_run
 
 Replays = Callable[[Callable[[], Any]], Again]
 
@@ -349,6 +352,30 @@ def test_what_a_tool_writes_into_the_stream(again: Replays, bodies: Bodies, is_a
 
     both = again(agent if is_async else agent_now).is_the_same()
     assert both.replayed.result == [{"page": 0}, {"page": 1}]
+
+
+def test_a_runtime_that_is_not_understood_is_not_the_agents_problem(tmp_path: Path, bodies: Bodies) -> None:
+    """Another version's may be of any form: it costs the recording, and the tool works as ever."""
+
+    @dataclasses.dataclass
+    class Runtime:
+        stream_writer: Any = dataclasses.field(init=False, default=print)
+
+    config: Any = {"configurable": {"__pregel_runtime": Runtime()}}
+    with (
+        stepfork.run("agent", path=tmp_path / "run.jsonl"),
+        pytest.warns(RuntimeWarning, match="stream_writer"),
+    ):
+        assert strict(bodies).run({"n": 2}, config=config) == 4
+    assert read_run(tmp_path / "run.jsonl").incomplete
+
+
+@pytest.mark.parametrize("given", [(), (None,), ([],)])
+def test_what_does_not_fit_a_tool_is_its_own_error(again: Replays, bodies: Bodies, given: Any) -> None:
+    """The run is whole, and fails so again."""
+    both = again(lambda: strict(bodies).run(*given)).is_the_same()
+    assert both.error is not None
+    assert not both.recorded.incomplete
 
 
 def test_a_tool_that_returns_directly(again: Replays, bodies: Bodies) -> None:

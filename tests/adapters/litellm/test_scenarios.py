@@ -1,21 +1,22 @@
 """Agents on litellm with a tool loop of their own: from a crash to a guarded fix, with nothing run.
 
 litellm asks some providers through the SDK of openai, and others by itself: each answer is recorded once.
+It wants keys and addresses in its environment and prices from the network; where the test runs is neither.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
 from adapters.conftest import Start
 from adapters.replies import asks, fails, says
 
-OFFLINE = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "ANTHROPIC_API_KEY": "any",
-    "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
-}
-"""Importing litellm asks the network for prices otherwise; it looks for a key before it asks anything; and it
-asks OpenAI itself for the usage of a stream, but no other address.
-"""
+
+def no_prices() -> AbstractContextManager[Mapping[str, str]]:
+    """Keep litellm from asking for prices while the agent is recorded; a replay does so by itself."""
+    return nullcontext({"LITELLM_LOCAL_MODEL_COST_MAP": "True"})
+
 
 LOOP = """
     import json
@@ -80,13 +81,13 @@ ASKED = [
 
 def test_a_tool_loop_over_the_sdk_of_openai(scenario: Start) -> None:
     """Two libraries stand between the agent and its model, and one record is made of each answer."""
-    road = scenario(LOOP.replace("MODEL", "openai/gpt-test"), ASKED, env=OFFLINE)
+    road = scenario(LOOP.replace("MODEL", "openai/gpt-test"), ASKED, beside=no_prices)
     road.walk('["amount"]', '["total"]', error="KeyError: 'amount'")
 
 
 def test_a_tool_loop_over_http(scenario: Start) -> None:
     """For this provider litellm writes the request itself, and reads the answer."""
-    road = scenario(LOOP.replace("MODEL", "anthropic/test"), ASKED, env=OFFLINE, way="instrument")
+    road = scenario(LOOP.replace("MODEL", "anthropic/test"), ASKED, beside=no_prices, way="instrument")
     road.replays("KeyError: 'amount'")
 
 
@@ -149,5 +150,5 @@ STREAMED = [
 
 def test_an_async_agent_that_streams(scenario: Start) -> None:
     """Coroutine functions as tools; the last of them raises, after a request that was repeated."""
-    road = scenario(STREAMING, STREAMED, env=OFFLINE, way="instrument")
+    road = scenario(STREAMING, STREAMED, beside=no_prices, way="instrument")
     road.replays("LookupError: no customer Ada")

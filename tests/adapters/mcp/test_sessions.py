@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -15,6 +18,7 @@ from mcp import types
 
 import stepfork
 from adapters.mcp_shop import IS_NEW
+from project import clean_environment
 from replays import Bodies, made, record, stops
 from stepfork._recording import read_run
 from stepfork._replay.result import Replayed
@@ -157,6 +161,43 @@ def test_everything_a_client_asks_comes_back_as_it_was(tmp_path: Path, bodies: B
             ]
 
     both(tmp_path / "run.jsonl", agent, bodies)
+
+
+CHILD = """
+import asyncio
+import sys
+
+import stepfork
+from adapters.mcp import test_sessions
+from adapters.mcp.test_sessions import Bodies, connected, shop
+
+stepfork.instrument("mcp")
+bodies = Bodies()
+
+
+async def agent():
+    server = shop(bodies)
+    client = test_sessions.Client if sys.argv[1] == "direct" else connected
+    async with client(server) as session:
+        await session.call_tool("price", {"item": "tea"})
+
+
+try:
+    asyncio.run(agent())
+except BaseException as error:
+    print(type(error).__name__)
+print(bodies.ran)
+"""
+
+
+@pytest.mark.parametrize("way", ["direct", "in memory"] if IS_NEW else ["in memory"])
+def test_no_server_runs_in_a_process_that_a_replay_has_started(tmp_path: Path, way: str) -> None:
+    """Not even its lifespan: what it connects to is the world, too."""
+    tests = str(Path(__file__).parents[2])
+    environment = {**clean_environment(tmp_path), "PYTHONPATH": tests, "STEPFORK_REPLAYING": "yes"}
+    command = [sys.executable, "-c", CHILD, way]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert re.fullmatch("(ReplayStopped|BaseExceptionGroup)\\n\\[\\]\\n", done.stdout)
 
 
 def test_errors_of_the_protocol_are_raised_again(tmp_path: Path, bodies: Bodies) -> None:
