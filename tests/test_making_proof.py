@@ -181,3 +181,20 @@ def test_an_error_of_the_same_kind_before_the_recorded_calls_is_another_failure(
     }
     made = project.stepfork("make-test", env={**STRANGER, "SHOP_REGION": "us"})
     assert (made.code, "red    KeyError: 'amount'" in made.out) == (0, True), made
+
+
+@pytest.mark.slow
+def test_a_variable_that_an_import_wants_is_named(project: Project) -> None:
+    """Where the test is made, and where it runs: the replay can know nothing of what it held."""
+    source = NEEDS_REGION.replace(
+        "import stepfork\n", 'import stepfork\n\n    REGION = os.environ["SHOP_REGION"]\n', 1
+    )
+    project.write({"agent.py": source})
+    env = {**STRANGER, "SHOP_REGION": "eu"}
+    project.run("python", "agent.py", env=env)
+    says = "set SHOP_REGION, which is not set here, to what it was when the run was recorded"
+    refused = project.stepfork("make-test", env=STRANGER)
+    assert (refused.code, says in refused.err) == (3, True), refused
+    assert project.stepfork("make-test", env=env).code == 0
+    seen = project.pytest("-q", env=STRANGER)
+    assert (seen.code, says in seen.out) == (2, True), seen

@@ -349,8 +349,11 @@ def main():
 )
 
 
-def test_what_an_agent_deletes_after_a_request_is_gone(tmp_path: Path) -> None:
+def test_what_an_agent_deletes_after_a_request_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To look for its functions holds none of its values."""
+    monkeypatch.setattr(sys, "gettrace", lambda: None)  # coverage is no debugger
     is_gone, _ = recorded(tmp_path / "run.jsonl", load(tmp_path, DELETING, may_run=True))
     assert is_gone
 

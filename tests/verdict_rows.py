@@ -79,7 +79,7 @@ SITUATIONS = (
         r"(?s)ended badly: KeyError: 'SHOP_REGION' at crash_early#1 \(shop/agent.py:\d+\)\n"
         r".*not the recorded failure, KeyError: 'amount' at crash_early#1:\n"
         r".*0 of 1 recorded tool and model calls were made before it\n"
-        r"set SHOP_REGION, which is not set here, to what it was",
+        r".*set SHOP_REGION, which is not set here, to what it was",
         "crash_early",
     ),
     Situation(

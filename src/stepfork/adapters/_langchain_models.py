@@ -61,7 +61,7 @@ def _hook_models(base: type, patches: Patches) -> None:
 
 def _model_wrapper(raw: Any, is_stream: bool) -> Any:
     def describe(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Described | None:
-        if _is_recorded_elsewhere(type(model)):
+        if _is_recorded_elsewhere(raw):
             return None
         name = type(model).__name__
         return f"{name}.stream" if is_stream else name, _asked(model, args, kwargs)
@@ -69,13 +69,16 @@ def _model_wrapper(raw: Any, is_stream: bool) -> Any:
     return wrapper_for(Boundary("model", describe), raw)
 
 
-def _is_recorded_elsewhere(kind: type) -> bool:
-    """Whether another adapter, in a replay one of when it was recorded, sees what this model asks."""
+def _is_recorded_elsewhere(method: Any) -> bool:
+    """Whether another adapter, in a replay one of when it was recorded, sees what this method asks.
+
+    A class below one of these may answer by itself, without asking anybody: its own method is the call.
+    """
     frame = current_frame()
     session: Any = None if frame is None else frame.session
     on = session.recording.run.adapters if session is not None and session.is_replay else adapters_on
-    packages = {layer.__module__.partition(".")[0] for layer in kind.__mro__}
-    return any(_IN_AN_SDK.get(package) in on for package in packages)
+    package = str(getattr(method, "__module__", "")).partition(".")[0]
+    return _IN_AN_SDK.get(package) in on
 
 
 def _asked(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

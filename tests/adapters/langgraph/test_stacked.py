@@ -13,7 +13,8 @@ import pytest
 from langchain.agents import create_agent
 from langchain.chat_models import init_chat_model
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_openai import AzureChatOpenAI, ChatOpenAI, OpenAIEmbeddings
 
@@ -93,6 +94,42 @@ def test_a_model_over_an_sdk(tmp_path: Path, bodies: Bodies, number: int, way: s
 
 def _said(message: Any) -> Any:
     return type(message).__name__, message.content, getattr(message, "tool_calls", None)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_class_below_one_on_an_sdk_is_a_model_by_itself(
+    tmp_path: Path, bodies: Bodies, is_async: bool, is_cached: bool
+) -> None:
+    """It may answer without asking anybody; either way it is one call, and never runs in a replay."""
+
+    class Cached(ChatOpenAI):
+        def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+            bodies.ran("own")
+            if is_cached:
+                return ChatResult(generations=[ChatGeneration(message=AIMessage("kept"))])
+            return super()._generate(*args, **kwargs)
+
+        async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
+            bodies.ran("own")
+            if is_cached:
+                return ChatResult(generations=[ChatGeneration(message=AIMessage("kept"))])
+            return await super()._agenerate(*args, **kwargs)
+
+    with provider([says("asked")]) as server:
+        model = Cached(model="m", base_url=f"{server.url}/v1", api_key="k")
+
+        def agent() -> Any:
+            return (asyncio.run(model.ainvoke("x")) if is_async else model.invoke("x")).content
+
+        path = tmp_path / "run.jsonl"
+        with stepfork.run("agent", path=path):
+            result = agent()
+    assert result == ("kept" if is_cached else "asked")
+    assert labels(read_run(path)) == ["Cached#1"]
+    bodies.forbidden = True
+    replayed = stepfork.replay(path, agent)
+    assert (replayed.result, replayed.unused) == (result, [])
 
 
 def test_embeddings_over_an_sdk(tmp_path: Path) -> None:
