@@ -136,6 +136,58 @@ ANSWERS: dict[str, tuple[list[Any], list[str]]] = {
         ),
         ["Let me look.", 'lookup({"id": 7})'],
     ),
+    "gemini": (
+        [
+            HEAD,
+            json.dumps(
+                {
+                    "candidates": [
+                        {
+                            "content": {
+                                "role": "model",
+                                "parts": [
+                                    {"text": "Wait."},
+                                    {"functionCall": {"name": "lookup", "args": {"id": 7}}},
+                                    {"functionCall": {"name": "refund"}},
+                                ],
+                            }
+                        }
+                    ]
+                }
+            ),
+        ],
+        ["Wait.", 'lookup({"id":7})', "refund()"],
+    ),
+    "gemini, stream": (
+        events(
+            {"candidates": [{"content": {"parts": [{"text": "One mom"}]}}]},
+            {"candidates": [{"content": {"parts": [{"text": "ent."}, {"functionCall": {"name": "lookup"}}]}}]},
+        ),
+        ["One moment.", "lookup()"],
+    ),
+    "gemini, a stream that is one list": (
+        [HEAD, json.dumps([{"candidates": [{"content": {"parts": [{"text": each}]}}]} for each in "ab"])],
+        ["ab"],
+    ),
+    "bedrock": (
+        [
+            HEAD,
+            json.dumps(
+                {
+                    "output": {
+                        "message": {
+                            "role": "assistant",
+                            "content": [
+                                {"text": "Wait."},
+                                {"toolUse": {"toolUseId": "t", "name": "lookup", "input": {"id": 7}}},
+                            ],
+                        }
+                    }
+                }
+            ),
+        ],
+        ["Wait.", 'lookup({"id":7})'],
+    ),
     "an error": (
         [{**HEAD, "status": 429}, json.dumps({"error": {"message": "Slow down", "type": "rate_limit"}})],
         ["429 Slow down"],
@@ -146,7 +198,7 @@ ANSWERS: dict[str, tuple[list[Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_is_told_by_its_text_and_the_tools_it_asked_for(name: str) -> None:
-    """Plain or as a stream, in each of the three protocols; an error by its status and message."""
+    """Plain or as a stream, in each protocol; an error by its status and message."""
     items, lines = ANSWERS[name]
     answer = answer_of(items)
     assert answer is not None

@@ -182,3 +182,12 @@ def test_a_linked_script_imports_from_where_it_really_is(shop: Project) -> None:
     bare, run = both(shop, "linked.py")
     assert (run.code, run.out) == (bare.code, bare.out)
     assert run.code == 0, run
+
+
+def test_a_setting_that_is_wrong_costs_the_recording_and_not_the_program(project: Project) -> None:
+    """In production a slip in a file of settings must not keep an agent from starting."""
+    project.write({"pyproject.toml": "[tool.stepfork]\nmax_aeg = 3\n", "agent.py": "print('done')\n"})
+    ended = project.run(*RUN, "python", "agent.py")
+    assert (ended.code, ended.out) == (0, "done\n")
+    assert "did you mean max_age?" in ended.err
+    assert project.files(".stepfork") == {}

@@ -1,7 +1,7 @@
 """What a provider answered, in a few words: its text, the tools that it asked for, or its error.
 
-Understood are the bodies, plain and as a stream of events, of OpenAI's chat completions and responses, and
-of Anthropic's messages, which many other providers copy.
+Understood are the bodies, plain and as a stream of events, of OpenAI's chat completions and responses and
+of Anthropic's messages, which many other providers copy, of Gemini, and of Bedrock where it is no stream.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ def _documents(body: str) -> Iterator[_Json]:
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
-        if isinstance(document, dict):
-            yield document
+        yield from _objects(document if isinstance(document, list) else [document])
 
 
 class _Reader:
@@ -87,6 +86,9 @@ class _Reader:
             self._item_of_response(item)
         for number, block in enumerate(_objects(document.get("content"))):
             self._block(number, block)
+        self._parts(document.get("output"))
+        for candidate in _objects(document.get("candidates")):
+            self._parts({"message": candidate.get("content")})
         if document.get("type") == "content_block_start":
             self._block(document.get("index"), document.get("content_block"))
         elif document.get("type") == "content_block_delta":
@@ -100,6 +102,16 @@ class _Reader:
             self._ask_in(call.get("index", number), call.get("function") or call.get("custom"))
         self._ask_in("function_call", part.get("function_call"))  # before there were several
 
+    def _parts(self, holder: Any) -> None:
+        """Read the message of Bedrock and Gemini, which hold their parts in different lists."""
+        message = holder.get("message") if isinstance(holder, dict) else None
+        for part in _objects(message.get("content", message.get("parts"))) if isinstance(message, dict) else ():
+            self.text += _text(part.get("text"))
+            call = part.get("toolUse") or part.get("functionCall")
+            if isinstance(call, dict):
+                given = call.get("input", call.get("args"))
+                self._ask(None, call.get("name"), _json(given))
+
     def _item_of_response(self, item: _Json) -> None:
         if item.get("type") in ("function_call", "custom_tool_call"):
             self._ask(item.get("call_id"), item.get("name"), item.get("arguments", item.get("input")))
@@ -111,8 +123,7 @@ class _Reader:
             return
         self.text += _text(block.get("text"))
         if block.get("type") == "tool_use":
-            given = block.get("input")
-            self._ask(number, block.get("name"), msgspec.json.encode(given).decode() if given else "")
+            self._ask(number, block.get("name"), _json(block.get("input")))
 
     def _delta(self, number: Any, delta: Any) -> None:
         if isinstance(delta, dict):
@@ -132,6 +143,10 @@ class _Reader:
 
 def _objects(value: Any) -> Iterable[_Json]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode() if value else ""
 
 
 def _text(value: Any) -> str:

@@ -74,13 +74,21 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(
             "there is no program to run", ways_on=[_EXAMPLE, "stepfork run -- python -m shop.cli"]
         )
-    program = taken_apart(words) if settings().record else None
+    program = taken_apart(words) if _is_to_record() else None
     if program is None:
         return _replace_process(words)
     _check_interpreter(program)
     mode = PER_STEP if args.per_step else PROGRAM
     launcher = ["-c", CODE, mode, args.adapters, ",".join(args.tool)]
     return _replace_process([program.interpreter, *program.options, *launcher, *program.target])
+
+
+def _is_to_record() -> bool:
+    """Wrong settings are told by the recorder in the program, which they cost the recording and nothing else."""
+    try:
+        return settings().record
+    except OptionError:
+        return True
 
 
 def taken_apart(words: Sequence[str]) -> Program | None:
