@@ -161,7 +161,11 @@ ANSWERS: dict[str, tuple[list[Any], list[str]]] = {
     "gemini, stream": (
         events(
             {"candidates": [{"content": {"parts": [{"text": "One mom"}]}}]},
-            {"candidates": [{"content": {"parts": [{"text": "ent."}, {"functionCall": {"name": "lookup"}}]}}]},
+            {
+                "candidates": [
+                    {"content": {"parts": [{"text": "ent."}, {"functionCall": {"name": "lookup"}}]}}
+                ]
+            },
         ),
         ["One moment.", "lookup()"],
     ),

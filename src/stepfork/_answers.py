@@ -105,7 +105,9 @@ class _Reader:
     def _parts(self, holder: Any) -> None:
         """Read the message of Bedrock and Gemini, which hold their parts in different lists."""
         message = holder.get("message") if isinstance(holder, dict) else None
-        for part in _objects(message.get("content", message.get("parts"))) if isinstance(message, dict) else ():
+        for part in (
+            _objects(message.get("content", message.get("parts"))) if isinstance(message, dict) else ()
+        ):
             self.text += _text(part.get("text"))
             call = part.get("toolUse") or part.get("functionCall")
             if isinstance(call, dict):

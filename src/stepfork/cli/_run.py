@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_to_record() -> bool:
-    """Wrong settings are told by the recorder in the program, which they cost the recording and nothing else."""
+    """Whether the settings say so; wrong ones are told by the recorder in the program, at no cost to it."""
     try:
         return settings().record
     except OptionError:
