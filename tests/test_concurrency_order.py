@@ -99,6 +99,7 @@ def in_tasks(act: Callable[[str], Any], keys: Iterable[str]) -> None:
 SPREADS = [in_executor, in_old_pool, in_anyio, in_to_thread, in_tasks]
 
 
+@pytest.mark.slow
 def test_tools_in_a_pool_stand_in_the_recorded_order_in_300_replays(path: Path) -> None:
     """Their recorded spans need not cross: one job may have ended before another was begun."""
 

@@ -317,10 +317,12 @@ def turn(messages, tools):
 )
 
 
-@pytest.mark.parametrize(
-    "held",
-    ["locals()", "vars()", "sys._getframe().f_locals", "__import__('inspect').currentframe().f_locals"],
-)
+HOLDS = ["locals()", "vars()"]
+if sys.version_info < (3, 13):  # there a frame's own view is no copy: it shows what is defined after it
+    HOLDS += ["sys._getframe().f_locals", "__import__('inspect').currentframe().f_locals"]
+
+
+@pytest.mark.parametrize("held", HOLDS)
 def test_the_local_names_that_an_agent_holds_stay_as_they_are(held: str, tmp_path: Path) -> None:
     """What makes its request of ``locals()`` sends the same ones in the second attempt."""
     source = "import sys\n" + HOLDING.replace("HELD", held)

@@ -82,6 +82,7 @@ UNRECORDED = """
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_tool_that_was_never_recorded_is_accepted_as_the_end(tmp_path: Path, is_async: bool) -> None:
     """The fixed agent goes on past its recording; the test then guards up to that call."""
     road = Road(tmp_path, crash(UNRECORDED), is_async=is_async)

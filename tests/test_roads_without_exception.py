@@ -204,6 +204,7 @@ def test_an_agent_that_catches_everything_is_marked_from_outside(tmp_path: Path,
 
 
 @FLAVOURS
+@pytest.mark.slow
 def test_a_failure_that_does_not_come_back_makes_no_test(tmp_path: Path, is_async: bool) -> None:
     """The message names the call where the replay first parted from the run, and no file is written."""
     agent = """

@@ -309,7 +309,7 @@ def test_a_process_that_the_program_starts_has_a_run_of_its_own(shop: Project, h
     assert tree(shop, child)[-1].endswith("/look_up#1 returned")
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.slow), "fork"])
 def test_a_process_of_multiprocessing_is_recorded_unmarked_too(shop: Project, method: str) -> None:
     """What was switched on for code that knows nothing of stepfork is on in the processes that it starts."""
     shop.write({"work.py": "def charge(amount):\n    return amount\n", "unmarked.py": UNMARKED})

@@ -225,12 +225,10 @@ STREAMING = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "owner",
-    [
-        pytest.param("Ask", id="new", marks=pytest.mark.slow),
-        pytest.param("anna.berg@fjordmail.no", id="said by a tool before"),
-    ],
+    [pytest.param("Ask", id="new"), pytest.param("anna.berg@fjordmail.no", id="said by a tool before")],
 )
 def test_an_address_that_a_model_streams_in_pieces_is_replaced(project: Project, owner: str) -> None:
     """It goes over several chunks, the agent joins them and fails with it, and the failure comes back."""

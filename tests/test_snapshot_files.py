@@ -292,6 +292,7 @@ def pytest_terminal_summary(terminalreporter):
 """
 
 
+@pytest.mark.slow
 def test_a_test_reads_its_own_snapshot_and_no_other(project: Project) -> None:
     """Twenty tests of one file have twenty snapshots: each is read for its test alone (B40)."""
     project.write({"agent.py": HANDLE, "tests/test_it.py": MANY, "conftest.py": COUNTS_READS})
