@@ -117,6 +117,8 @@ def test_a_fact_is_compared_exactly() -> None:
     assert aliases.blank([ID, OTHER]) == [ID, "<uuid>"]
     assert aliases.blank(f"{NOW.isoformat()} {NOW.date()}") == f"{NOW.isoformat()} <time>"
     assert aliases.blank([1_750_000_000, 1_750_000_001]) == [1_750_000_000, "<epoch>"]
+    assert aliases.blank('{"since": 1750000000}') == '{"since": 1750000000}'
+    assert aliases.blank("1750000001") == "<epoch>"
 
 
 def test_what_the_code_made_is_no_fact_because_a_tool_echoed_it() -> None:

@@ -151,6 +151,13 @@ def test_the_last_failed_run_is_shown_where_none_is_named(project: Project, runs
     assert project.stepfork("show", "--json").json["id"] == "2222222222"
 
 
+def test_a_call_without_its_run_is_told_how_it_is_named(project: Project, runs: Path) -> None:
+    """A tree of calls is on the screen; what stands there is typed first."""
+    write_journal(runs, "1111111111", raised())
+    refused = project.stepfork("show", "lookup_order#1")
+    assert (refused.code, "stepfork show RUN 'lookup_order#1'" in refused.err) == (3, True), refused
+
+
 def test_a_killed_run_shows_where_its_process_ended(project: Project, runs: Path) -> None:
     """All calls under way were killed; the mark stands at the innermost."""
     write_journal(runs, "1111111111", killed(), torn=b'{"event":"end","call":"han')

@@ -87,6 +87,45 @@ def execute(name, arguments):
     return dispatch(name, **arguments)
 """
 
+ENDS_ITSELF = """
+class Done(Exception):
+    pass
+
+def execute(name, arguments):
+    if name == "refund":
+        raise Done
+    return TABLE[name](**arguments)
+
+until_done = main
+
+def main():
+    try:
+        return until_done()
+    except Done:
+        return "done"
+"""
+
+INLINE = (
+    ENDS_ITSELF
+    + """
+def lookup(order_id):
+    return work(f"look up {order_id}")
+
+TABLE = {"lookup": lookup}
+"""
+)
+
+SHARED_INLINE = (
+    ENDS_ITSELF
+    + """
+def dispatch(order_id):
+    return work(f"look up {order_id}")
+
+NAMES = ["lookup", "count", "refund"]
+TABLE = {"lookup": dispatch, "count": dispatch}
+"""
+)
+
 MARKED = HIDDEN.replace("def one", '@stepfork.tool(name="lookup")\ndef one').replace(
     "def other", '@stepfork.tool(name="refund")\ndef other'
 )
@@ -141,7 +180,7 @@ def record(folder: Path, source: str) -> Path:
     with provider(script) as server, switched_on(["httpx"]), stepfork.run("shop", path=path):
         vars(agent)["URL"] = server.url
         assert agent.main() == "done"
-    assert len(agent.RAN) == 2
+    assert agent.RAN
     _plain_tools.turn_back()
     return path
 
@@ -190,6 +229,20 @@ def test_an_agent_that_refuses_a_tool_that_it_does_not_offer_goes_on(tmp_path: P
     replayed = stepfork.replay(path, agent.main)
     assert agent.RAN == []
     assert [each.call.name for each in replayed.frontiers if each.call.kind == "tool"] == []
+
+
+@pytest.mark.parametrize(
+    "source", [INLINE, SHARED_INLINE], ids=["beside a plain tool", "beside a shared one"]
+)
+def test_what_the_agent_does_by_itself_when_asked_for_a_tool_is_no_hidden_function(
+    source: str, tmp_path: Path
+) -> None:
+    """A tool such as ``final_answer`` has no function, neither when it was recorded nor in the replay."""
+    path = record(tmp_path, source)
+    agent = load(tmp_path, source)
+    replayed = stepfork.replay(path, agent.main)
+    assert agent.RAN == []
+    assert (replayed.value, replayed.frontiers) == ("done", [])
 
 
 def test_a_recording_says_which_of_its_tools_have_no_mark(tmp_path: Path) -> None:

@@ -170,6 +170,36 @@ def test_what_the_agent_sets_meanwhile_is_its_own() -> None:
     assert KEY not in os.environ
 
 
+def test_what_a_replay_shows_is_the_same_with_a_key_and_without(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot that was accepted where no key is set holds where one is."""
+    with monkeypatch.context() as patch:
+        patch.setenv(KEY, SECRET)
+        record(path, lambda: look(f"with {os.environ[KEY]}"))
+    seen = []
+    for key in ("", "another-plain-key-31"):
+        with monkeypatch.context() as patch:
+            patch.setenv(KEY, key)
+            replayed = stepfork.replay(path, lambda: look(f"with {os.environ[KEY]}"))
+        (call,) = (call for call in replayed.run.walk() if call.kind == "tool")
+        seen.append(str(call.input["key"]).rstrip("*"))
+    assert seen == ["with [redacted-1]"] * 2
+
+
+def test_a_variable_that_holds_nothing_is_lent_as_well() -> None:
+    """A CI sets the secrets that it keeps from somebody's fork to an empty text."""
+    os.environ[KEY] = ""
+    assert lacking_variable(ValueError(f"set the environment variable {KEY}")) == KEY
+    with stand_ins([KEY], []):
+        with stand_ins([KEY], []):
+            assert os.environ[KEY] == PLACEHOLDER
+        assert os.environ[KEY] == PLACEHOLDER
+    assert os.environ.pop(KEY) == ""
+    with stand_ins([KEY], []):
+        assert os.environ[KEY] == PLACEHOLDER
+
+
 def test_prices_are_not_fetched_for_a_replay() -> None:
     """The library litellm asks the network for them when imported, unless a variable says otherwise."""
     with stand_ins([], ["litellm", "openai"]):

@@ -198,3 +198,46 @@ def test_a_variable_that_an_import_wants_is_named(project: Project) -> None:
     assert project.stepfork("make-test", env=env).code == 0
     seen = project.pytest("-q", env=STRANGER)
     assert (seen.code, says in seen.out) == (2, True), seen
+
+
+ROUNDS_A_TIME = """
+    import os
+    import time
+
+    import stepfork
+
+
+    @stepfork.tool
+    def read(order):
+        return {"id": order, "seen": time.time()}
+
+
+    @stepfork.tool
+    def note(second):
+        return "noted"
+
+
+    @stepfork.step
+    def handle(order):
+        key = os.environ["SHOP_API_KEY"]
+        note(int(read(order)["seen"]))
+        return {"key": key}["amount"]
+
+
+    if __name__ == "__main__":
+        handle("A-17")
+"""
+
+
+@pytest.mark.slow
+def test_a_key_is_there_in_replays_that_are_never_quite_the_run(project: Project) -> None:
+    """The second that is made of a recorded time looks like the clock's in the run, and not in a replay."""
+    project.write({"agent.py": ROUNDS_A_TIME})
+    project.run("python", "agent.py", env={**STRANGER, "SHOP_API_KEY": "kS83-hd72-Qm41-zz09"})
+    made = project.stepfork("make-test", "--name", "noted", env=STRANGER)
+    assert made.code == 0, made
+    seen = project.pytest("-q", env=STRANGER)
+    assert (seen.code, "StillFailing: the recorded failure shows again: KeyError: 'amount'" in seen.out) == (
+        1,
+        True,
+    ), seen

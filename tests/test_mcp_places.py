@@ -64,6 +64,12 @@ def test_the_secrets_of_a_command_are_known() -> None:
     assert found == {"one", "two", "three", "four", "five", MADE, "six", "seven"}
 
 
+@pytest.mark.parametrize("words", [["--project", MADE], [f"--workspace-id={MADE}"], ["--project-ref", MADE]])
+def test_where_a_server_works_is_no_secret(words: list[str]) -> None:
+    """The agent looks for the id of its project in the results, and would not find it."""
+    assert list(in_command("shop", words, {})) == []
+
+
 def test_the_secrets_of_a_url_and_of_headers_are_known() -> None:
     """What of a URL is left out of the place, and values of headers without their scheme."""
     url = f"https://one@x.example.com/MyCompany/mcp/SECRETTOKEN/{MADE}?api_key=two&page=2"

@@ -11,13 +11,15 @@ from typing import Any
 import openai
 import pytest
 
+import stepfork
 from adapters.httpx_cases import libraries
 from adapters.provider import provider
-from adapters.replies import Reply, Request
+from adapters.replies import Reply, Request, says
 from project import MINIMAL, Project
 from road import STRANGER
 from stepfork._codec import decode_exception, encode_exception
 from stepfork._recording import read_run
+from stepfork.adapters._switch import switched_on
 
 httpx = libraries()[0]
 
@@ -229,3 +231,43 @@ def test_an_error_of_urllib_keeps_the_headers_that_a_client_acts_upon() -> None:
     back: Any = decode_exception(plain)
     assert (back.code, back.hdrs["Retry-After"], back.hdrs["x-request-id"]) == (401, "7", "req-1")
     assert not [text for text in (SECRETS["cookie"], SECRETS["code"], ACCOUNT) if text in str(plain)]
+
+
+@stepfork.tool
+def account_of(user: str) -> str:
+    """Return what is known before anything is asked."""
+    return f"account of {user}"
+
+
+@pytest.mark.parametrize("sdk", [True, False], ids=["openai", "httpx"])
+def test_a_token_that_is_asked_with_is_hidden_at_the_same_places_in_every_replay(
+    sdk: bool, tmp_path: Path
+) -> None:
+    """What was done before the first request was written with it; earlier replays change nothing."""
+    user, address = "tenant-2024-0042-ab", "http://127.0.0.1:9"
+    path = tmp_path / "run.jsonl"
+
+    def ask(text: str) -> str:
+        headers, messages = {"x-user-token": user}, [{"role": "user", "content": text}]
+        if sdk:
+            client = openai.OpenAI(api_key="nobody", base_url=f"{address}/v1", default_headers=headers)
+            answer = client.chat.completions.create(model="test-model", messages=messages)
+            return answer.choices[0].message.content or ""
+        body = {"model": "test-model", "messages": messages}
+        reply = httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers).json()
+        return str(reply["choices"][0]["message"]["content"])
+
+    def agent() -> str:
+        return ask(f"{account_of(user)}") + ask(f"and now {account_of(user)}")
+
+    with provider([says("one"), says("two")]) as server, switched_on(["openai", "httpx"]):
+        address = server.url
+        with stepfork.run("shop", path=path):
+            assert agent() == "onetwo"
+    models = [call for call in read_run(path).walk() if call.kind == "model"]
+    assert len(models) == 2
+    assert user not in str([call.input for call in models])
+    for _ in range(2):
+        replayed = stepfork.replay(path, agent)
+        assert (replayed.value, replayed.frontiers, replayed.unused) == ("onetwo", [], [])
+        assert [call.address for call in replayed.run.walk() if call.stale or call.drifted] == []

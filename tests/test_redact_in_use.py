@@ -64,6 +64,22 @@ def test_the_newest_are_known(known: InUse) -> None:
     assert "plain-key-037" not in text
 
 
+def test_a_replay_knows_what_its_own_run_and_no_other_has_seen(known: InUse) -> None:
+    """What was written before a secret was known stays comparable, however many replays went before."""
+    known.learn("plain-key-of-the-module", "server")
+    known.learn("plain-key-of-one-run", "server", in_run=True)
+    text = "plain-key-of-the-module plain-key-of-one-run plain-key-of-a-replay"
+    redactor = Redactor(environ={})
+    for _ in range(2):
+        with known.without_those_of_other_runs():
+            assert redactor.text(text).split()[1:] == text.split()[1:]
+            with known.without_those_of_other_runs():
+                known.learn("plain-key-of-a-replay", "server", in_run=True)
+                assert "of-a-replay" not in redactor.text(text)
+            assert "of-one-run" in redactor.text(text)
+    assert "of-" not in redactor.text(text)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
 def test_no_eight_characters_of_it_come_in_the_pieces_of_a_stream(known: InUse, size: int) -> None:
     """A model says the key it was asked with, token by token (B43)."""

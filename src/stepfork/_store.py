@@ -121,10 +121,11 @@ def _with_id(text: str, folder: Path) -> StoredRun:
         raise _ambiguous(text, candidates)
     if text and Path(text).is_file():
         return _at_path(Path(text))
+    of_call = [f"a call is named after its run: stepfork show RUN {text!r}"] if "#" in text else []
     raise RunNotFound(
         f"no run has an id that begins with {text!r}",
-        detail=[("looked in", f"{folder} ({len(runs)} runs)")],
-        ways_on=["the runs that are kept: stepfork runs", "a file is named by its path: ./name"],
+        detail=[("looked in", f"{folder} ({len(runs)} run{'' if len(runs) == 1 else 's'})")],
+        ways_on=[*of_call, "the runs that are kept: stepfork runs", "a file is named by its path: ./name"],
         folder=str(folder),
         candidates=[],
     )

@@ -77,7 +77,7 @@ class Facts:
             elif isinstance(value, list):
                 work.extend(value)
             elif _is_number(value) and value >= _EPOCH_FROM:
-                self._known.add(value)
+                self._known.update({value, repr(value)} if repr(value) not in unless else {value})
 
 
 class Aliases:

@@ -17,12 +17,14 @@ from stepfork._redact.environ import is_secret_variable, secrets_in
 from stepfork.errors import StepforkError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from stepfork._calls import Run
     from stepfork._making.filing import Filing
     from stepfork._making.proof import Prover, Seen
+
+    Standard = Callable[[Prover, Seen], bool]
 
 
 def secret_variables() -> frozenset[str]:
@@ -57,45 +59,52 @@ class Variables:
 
         ``seen`` is what ``prover`` showed without any secret.
         """
-        if is_shown(prover, seen):
+        proved, shown = self._proved_by(is_shown, prover, seen)
+        if is_shown(proved, shown) or not comes_back(proved, shown):
+            return proved, shown
+        # Whatever is set, some value is another than in the run: that what failed comes back has to do.
+        return self._proved_by(comes_back, prover, seen)
+
+    def _proved_by(self, standard: Standard, prover: Prover, seen: Seen) -> tuple[Prover, Seen]:
+        if standard(prover, seen):
             self._set_in_replays([name for name in seen.variables_set if name in self.had.variables])
             return prover, seen
-        found = self._shown_with_likely(prover, seen)
+        found = self._shown_with_likely(standard, prover, seen)
         if found is not None:
             return prover, found
-        prover, seen, needed = needed_variables(prover, seen, self.had.variables)
+        prover, seen, needed = needed_variables(standard, prover, seen, self.had.variables)
         if not needed:
             return prover, seen
         bare = replace(prover, without=prover.without | set(needed))
-        with_needed = self._tried(bare, needed)
-        if is_shown(bare, with_needed):
+        with_needed = self._tried(standard, bare, needed)
+        if standard(bare, with_needed):
             return bare, with_needed
-        which = "any value will do" if takes_any_value(prover, needed) else "with a value like here"
+        which = "any value will do" if takes_any_value(standard, prover, needed) else "with a value like here"
         self.needed = needed
         self.notes.append(f"a replay needs {', '.join(needed)} in its environment ({which})")
         return prover, seen
 
-    def _shown_with_likely(self, prover: Prover, seen: Seen) -> Seen | None:
+    def _shown_with_likely(self, standard: Standard, prover: Prover, seen: Seen) -> Seen | None:
         """Return what is seen with those that the output tells of, one after the other, or with all keys."""
         names: list[str] = []
         candidates = sorted({*self.had.variables, *prover.without})
         while more := [name for name in candidates if name not in names and _tells_of(seen, name)]:
             names += more
-            seen = self._tried(prover, names)
-            if is_shown(prover, seen):
+            seen = self._tried(standard, prover, names)
+            if standard(prover, seen):
                 return seen
         keys = [name for name in self.had.variables if name.endswith("KEY") and name not in names]
         if not keys:
             return None
-        seen = self._tried(prover, [*names, *keys])
-        return seen if is_shown(prover, seen) else None
+        seen = self._tried(standard, prover, [*names, *keys])
+        return seen if standard(prover, seen) else None
 
-    def _tried(self, prover: Prover, variables: list[str]) -> Seen:
+    def _tried(self, standard: Standard, prover: Prover, variables: list[str]) -> Seen:
         """Return what is seen where a replay sets these; it does not, where that is another run."""
         before = self.recording.read_bytes()
         self._set_in_replays(variables)
         seen = prover.once()
-        if not is_shown(prover, seen):
+        if not standard(prover, seen):
             self.filing.put(self.recording, before)
         return seen
 
@@ -110,20 +119,22 @@ def _tells_of(seen: Seen, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", seen.output, re.IGNORECASE) is not None
 
 
-def needed_variables(prover: Prover, seen: Seen, had: Collection[str]) -> tuple[Prover, Seen, list[str]]:
+def needed_variables(
+    standard: Standard, prover: Prover, seen: Seen, had: Collection[str]
+) -> tuple[Prover, Seen, list[str]]:
     """Return a prover that leaves out what is not needed, what it shows, and the names of what is.
 
     ``seen`` is what ``prover`` showed without any secret; ``had`` are those that the run had.
     """
     elsewhere = frozenset(name for name in had if name not in os.environ)
-    if not (prover.without or elsewhere) or is_shown(prover, seen):
+    if not (prover.without or elsewhere) or standard(prover, seen):
         return prover, seen, []
     whole = _lacking(prover, (), elsewhere)
     with_all = whole.once()
-    if not is_shown(whole, with_all):
+    if not standard(whole, with_all):
         return whole, with_all, []
     names = sorted(prover.without | elsewhere)
-    needed = _needed(prover, names, elsewhere) or names
+    needed = _needed(standard, prover, names, elsewhere) or names
     prover = replace(prover, without=prover.without - set(needed))
     return prover, with_all, needed
 
@@ -134,13 +145,13 @@ def _lacking(prover: Prover, without: Collection[str], elsewhere: frozenset[str]
     return replace(prover, without=frozenset(without), instead=instead)
 
 
-def takes_any_value(prover: Prover, needed: list[str]) -> bool:
+def takes_any_value(standard: Standard, prover: Prover, needed: list[str]) -> bool:
     """Whether the replay is the same when each of these variables holds something else."""
     other = replace(prover, instead={name: stand_in(name) for name in needed})
-    return is_shown(other, other.once())
+    return standard(other, other.once())
 
 
-def _needed(prover: Prover, names: list[str], elsewhere: frozenset[str]) -> list[str]:
+def _needed(standard: Standard, prover: Prover, names: list[str], elsewhere: frozenset[str]) -> list[str]:
     """Return which of these variables, without which the replay is another, it needs.
 
     By halves: most often it is one of many.
@@ -151,15 +162,20 @@ def _needed(prover: Prover, names: list[str], elsewhere: frozenset[str]) -> list
     needed: list[str] = []
     for half in (names[:middle], names[middle:]):
         lacking = _lacking(prover, half, elsewhere)
-        if not is_shown(lacking, lacking.once()):
-            needed += _needed(prover, half, elsewhere)
+        if not standard(lacking, lacking.once()):
+            needed += _needed(standard, prover, half, elsewhere)
     return needed
 
 
 def is_shown(prover: Prover, seen: Seen) -> bool:
-    """Whether what the run showed was seen again."""
+    """Whether what the run showed was seen again, call by call."""
+    return comes_back(prover, seen) and (not seen.verdicts[0]["parted"] or prover.run.failure is None)
+
+
+def comes_back(prover: Prover, seen: Seen) -> bool:
+    """Whether the test shows what it has to, though some values may be others whatever is set."""
     try:
-        verdicts = prover.checked(seen)
+        prover.checked(seen)
     except StepforkError:
         return False
-    return not verdicts[0]["parted"] or prover.run.failure is None
+    return True

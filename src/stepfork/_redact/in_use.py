@@ -1,7 +1,8 @@
 """Secrets that were seen in use: what a server was started with, the part of a URL that is as good as a key.
 
 No look tells that they are secret, so they are known by value, in every run of this process from then on:
-a client may be connected before the run that uses it begins.
+a client may be connected before the run that uses it begins. A replay alone begins without those that other
+runs have seen: what it is compared with was written before they were known.
 """
 
 from __future__ import annotations
@@ -48,26 +49,57 @@ class InUse:
 
     def __init__(self) -> None:
         self._secrets: dict[str, str] = {}
+        self._of_runs: set[str] = set()
+        """Those of them that were seen while a run or a replay went on."""
+        self._aside: dict[str, str] = {}
+        self._replays = 0
         self._known = _Known((), None)
         self._lock = threading.RLock()
         renew_in_children(self, "_lock")
 
-    def learn(self, secret: str, label: str) -> None:
+    def learn(self, secret: str, label: str, *, in_run: bool = False) -> None:
         """Hide this text from now on, unless it is too short to be told from others.
 
-        ``label`` names where it was seen, and tells nothing of it.
+        ``label`` names where it was seen, and tells nothing of it; ``in_run``, whether some run went on.
         """
         if not is_worth_hiding(secret):
             return
         with self._lock:
             is_known = self._secrets.pop(secret, None) is not None
             self._secrets[secret] = label
-            if is_known:
-                return
-            while len(self._secrets) > _MOST:
-                del self._secrets[next(iter(self._secrets))]
-            forms = tuple(form for each in self._secrets.items() for form in _forms(*each))
-            self._known = _Known(forms, search_for([form.text for form in forms], is_for_long=False))
+            if not in_run:
+                self._of_runs.discard(secret)
+            elif not is_known:
+                self._of_runs.add(secret)
+            if not is_known:
+                self._changed()
+
+    @contextlib.contextmanager
+    def without_those_of_other_runs(self) -> Iterator[None]:
+        """Know, while a replay goes on, what was seen outside of runs, and what is seen from now on."""
+        with self._lock:
+            self._replays += 1
+            self._aside |= {each: self._secrets.pop(each) for each in self._of_runs & self._secrets.keys()}
+            self._of_runs.clear()
+            self._changed()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._replays -= 1
+                if not self._replays:
+                    self._of_runs |= self._aside.keys() - self._secrets.keys()
+                    self._secrets = self._aside | self._secrets
+                    self._aside = {}
+                    self._changed()
+
+    def _changed(self) -> None:
+        while len(self._secrets) > _MOST:
+            del self._secrets[next(iter(self._secrets))]
+        forms = tuple(form for each in self._secrets.items() for form in _forms(*each))
+        if [form.text for form in forms] != [form.text for form in self._known.forms]:
+            search = search_for([form.text for form in forms], is_for_long=False) if forms else None
+            self._known = _Known(forms, search)
 
     def are_in(self, data: bytes) -> bool:
         """Whether one of them stands in these bytes, which may be JSON."""

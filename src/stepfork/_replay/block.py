@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from stepfork._context import opened, running
 from stepfork._paths import project_root
+from stepfork._redact.in_use import in_use
 from stepfork._replay.explain import explain
 from stepfork._replay.load import load_recording
 from stepfork._replay.override import Overrides
@@ -59,6 +60,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
 
     def __enter__(self) -> replaying:
         recorded = self._session.recording.run
+        self._stack.enter_context(in_use.without_those_of_other_runs())
         self._stack.enter_context(stand_ins(recorded.variables, recorded.adapters))
         self._stack.enter_context(switched_on(recorded.adapters, recorded.tools + recorded.found))
         self._stack.callback(self._session.close)

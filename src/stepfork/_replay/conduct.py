@@ -14,6 +14,7 @@ from stepfork._calls import Call, Outcome, Run
 from stepfork._codec import decode
 from stepfork._control_flow import at_heart, is_control_flow
 from stepfork._paths import project_root
+from stepfork._redact.in_use import in_use
 from stepfork._replay.extension import ExtensionWriter
 from stepfork._replay.leaving import end_child, let_go
 from stepfork._replay.load import Recording, load_recording
@@ -122,7 +123,11 @@ class Conductor:
         """What was a tool at any time of the run is one from the start: no body of it is to run."""
         run = self.recording.run
         variables = () if self._asks_somebody else run.variables
-        with stand_ins(variables, run.adapters), switched_on(run.adapters, run.tools + run.found):
+        with (
+            in_use.without_those_of_other_runs(),
+            stand_ins(variables, run.adapters),
+            switched_on(run.adapters, run.tools + run.found),
+        ):
             yield
 
     def play(self) -> Replayed:

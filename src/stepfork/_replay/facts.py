@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepfork._alias import Facts, tokens
+from stepfork._answers import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,26 @@ def facts_of(run: Run) -> tuple[Facts, set[str]]:
         else:
             for part in (call.outcome.value, call.outcome.items, call.outcome.changes):
                 facts.add(part, unless=made)
+            facts.add(_put_together(call.outcome.items or []), unless=made)
     return facts, made
+
+
+def _put_together(chunks: list[Plain]) -> list[Plain]:
+    """Return what the chunks of a stream say together: an id, or a date, may be cut in two by them."""
+    answer = answer_of(chunks)
+    if answer is not None:
+        return [answer.text, *(arguments for _, arguments in answer.asked)]
+    places: dict[tuple[str | int, ...], list[str]] = {}
+    work: list[tuple[tuple[str | int, ...], Plain]] = [((), chunk) for chunk in reversed(chunks)]
+    while work:
+        place, value = work.pop()
+        if isinstance(value, str):
+            places.setdefault(place, []).append(value)
+        elif isinstance(value, dict):
+            work.extend(((*place, key), part) for key, part in value.items())
+        elif isinstance(value, list):
+            work.extend(((*place, number), part) for number, part in enumerate(value))
+    return ["".join(texts) for texts in places.values()]
 
 
 def _texts(plain: Plain) -> Iterator[str]:

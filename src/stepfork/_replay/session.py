@@ -6,7 +6,7 @@ import os
 import secrets
 import threading
 import time
-from itertools import count
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -239,18 +239,29 @@ class Replay:
         """Stop where a tool has run that was no call: no more of it is to reach the world."""
         raise self._stop_at_tool(tool, "its function was not found, and ran live: decorate it")
 
-    def asks_for(self, tools: Iterable[str]) -> None:
+    def asks_for(self, tools: Iterable[str], declared: Iterable[str], answered: Call | None) -> None:
         """Stop before an answer is served that asks for one of these tools, whose functions are not found.
 
-        Not for what had no function when it was recorded either: a refusal by the agent, or the call of
-        another adapter.
+        ``answered`` is the recorded call that it is the answer to. Not for what had no function when it was
+        recorded either: what the agent does by itself, a refusal, or the call of another adapter.
         """
         tools_then = [call for call in self.recording.run.walk() if call.kind == "tool"]
-        plain = {call.name for call in tools_then if call.plain}
-        others = {call.name for call in tools_then} - plain
+        plain = {address_part(call.name) for call in tools_then if call.plain}
+        others = {address_part(call.name) for call in tools_then} - plain
+        shared = self._plain_after(answered) - {address_part(name) for name in declared}
         for tool in tools:
-            if plain and address_part(tool) not in others:
+            name = address_part(tool)
+            if name in plain or (shared and name not in others):
                 raise self._stop_at_tool(tool, "its function was not found, and would run live: decorate it")
+
+    def _plain_after(self, answered: Call | None) -> set[str]:
+        """Return the names of the plain tools that ran between this recorded answer and the next one."""
+        calls = list(self.recording.run.walk())
+        if answered is not None:
+            places = [place for place, call in enumerate(calls) if call.address == answered.address]
+            calls = calls[places[0] + 1 :] if places else calls
+            calls = list(takewhile(lambda call: call.kind != "model", calls)) if places else calls
+        return {address_part(call.name) for call in calls if call.kind == "tool" and call.plain}
 
     def _stop_at_tool(self, tool: str, why: str) -> ReplayStopped:
         spec, frame = hooked("tool", tool), current_frame()

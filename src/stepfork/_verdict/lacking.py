@@ -23,14 +23,14 @@ def lacking_variable(error: BaseException | None) -> str:
     for each in _chain(error):
         if isinstance(each, KeyError) and _comes_of_environ(each):
             return str(each.args[0])
-    named = (name for each in _chain(error) for name in _NAME.findall(str(each)) if name not in os.environ)
+    named = (name for each in _chain(error) for name in _NAME.findall(str(each)) if not os.environ.get(name))
     return next((name for name in named if may_be_noted(name)), "")
 
 
 def way_to_set(name: str) -> str:
     """Return what to do where a replay lacks a variable."""
     if may_be_noted(name):
-        return f"set {name}, which is not set here, to any text: nobody is asked in a replay"
+        return f"set {name}, which is not set here, to any text, or to the real one where calls run live"
     return f"set {name}, which is not set here, to what it was when the run was recorded"
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from stepfork._context import busy
 from stepfork._redact.environ import is_secret_variable
 from stepfork._redact.in_use import in_use
 from stepfork._redact.names import Names
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from urllib.parse import SplitResult
 
-__all__ = ["hide", "hide_those_of", "in_command", "in_headers", "in_url", "split_url"]
+__all__ = ["hide", "hide_those_in", "hide_those_of", "in_command", "in_headers", "in_url", "split_url"]
 
 _names: Final = Names()
 _SCHEME: Final = re.compile(SCHEME)
@@ -30,12 +31,17 @@ _URL: Final = re.compile(r"[A-Za-z][\w+.-]*://.*", re.DOTALL)
 def hide(found: Iterable[str], where: str) -> None:
     """Have these texts hidden in every run of this process; ``where`` names what they were seen in."""
     for secret in found:
-        in_use.learn(secret, where)
+        in_use.learn(secret, where, in_run=bool(busy))
 
 
 def hide_those_of(request: Any) -> None:
     """Hide what a model is asked with: its key is no part of the recording, and its answers may repeat it."""
-    found = {*in_headers(request.headers), *_in_query(str(request.url))}
+    hide_those_in(request.headers, str(request.url))
+
+
+def hide_those_in(headers: Mapping[Any, Any], url: str = "") -> None:
+    """Do so where there is no request yet: what it asks is to be hidden by the same rule each time."""
+    found = {*in_headers(headers), *_in_query(url)}
     hide((secret for secret in found if _is_key(secret)), "request to a model")
 
 
@@ -69,8 +75,15 @@ def _in_word(option: str, word: str) -> Iterator[str]:
     elif ":" in word:  # a header, as in --header "Authorization: Bearer ..."
         header, _, value = word.partition(":")
         yield from in_headers({header: value.strip()})
-    elif is_made(word):
+    elif is_made(word) and not _PLACE.fullmatch(name if sign else option):
         yield word
+
+
+_PLACE: Final = re.compile(
+    r"--(?:project|workspace|org|organi[sz]ation|tenant|account|team|database|space|channel|page|site|cluster)"
+    r"(?:[-_](?:id|uuid|ref))?"
+)
+"""Options that say where a server works. The agent knows such an id as well, and looks for it in results."""
 
 
 def in_url(url: str) -> Iterator[str]:

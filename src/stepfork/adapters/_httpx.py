@@ -110,6 +110,8 @@ def _begun(
     try:
         request = _request(args, kwargs)
         asked = None if request is None else asked_of_http(request)
+        if asked is not None:
+            hide_those_of(request)  # before it is written what is asked
     except Exception as fault:
         give_up(fault)
         return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from stepfork._context import replay_is_open
 from stepfork._environment import PLACEHOLDER as PLACEHOLDER
 from stepfork._environment import stand_in
+from stepfork._redact.in_use import in_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +28,8 @@ _imports = 0
 _lock = threading.RLock()
 _needed: Counter[str] = Counter()
 """How many blocks need a variable that was not there."""
+_empty: set[str] = set()
+"""Those of them that were there, and held nothing: so a CI writes the secrets that it keeps from a fork."""
 
 
 @contextmanager
@@ -47,7 +50,7 @@ def may_be_missing() -> bool:
 
 @contextmanager
 def stand_ins(variables: Iterable[str], adapters: Iterable[str]) -> Iterator[None]:
-    """Have the variables that a run had set while the block runs: what is set is left as it is.
+    """Have the variables that a run had set while the block runs: what holds anything is left as it is.
 
     What the libraries of the ``adapters`` would otherwise fetch when they are imported is not fetched.
     """
@@ -63,9 +66,13 @@ def stand_ins(variables: Iterable[str], adapters: Iterable[str]) -> Iterator[Non
 
 def _taken(name: str, text: str) -> bool:
     with _lock:
-        if not _needed[name] and name in os.environ:
+        if not _needed[name] and os.environ.get(name):
             return False
-        os.environ.setdefault(name, text)
+        if not os.environ.get(name):
+            _empty.update({name} & os.environ.keys())
+            os.environ[name] = text
+            if text == PLACEHOLDER:  # a snapshot is to be the same where a key is set, and hidden
+                in_use.learn(text, "no key", in_run=True)
         _needed[name] += 1
         return True
 
@@ -73,5 +80,13 @@ def _taken(name: str, text: str) -> bool:
 def _given_back(name: str, text: str) -> None:
     with _lock:
         _needed[name] -= 1
-        if not _needed[name] and os.environ.get(name) == text:
+        if _needed[name]:
+            return
+        was_empty = name in _empty
+        _empty.discard(name)
+        if os.environ.get(name) != text:
+            return
+        if was_empty:
+            os.environ[name] = ""
+        else:
             del os.environ[name]

@@ -30,6 +30,7 @@ from stepfork.adapters._plain_tools_unseen import note_unseen
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from stepfork._calls import Call
     from stepfork.adapters._plain_tools_find import Found, Path
     from stepfork.adapters._plain_tools_members import Step
 
@@ -91,8 +92,10 @@ def look(body: object) -> None:
             frame.session.give_up(fault)
 
 
-def look_for_asked(body: object, items: list[Any] | None, session: Any) -> None:
-    """Look for the functions of the tools that a recorded answer asks for, before it is served.
+def look_for_asked(body: object, items: list[Any] | None, answered: Call | None, session: Any) -> None:
+    """Look for the functions of the tools that an answer asks for, before it is served.
+
+    ``answered`` is the recorded call whose answer it is; None where a test put it there.
 
     The replay stops where the request declares one that it cannot find: its function would run.
     """
@@ -103,7 +106,7 @@ def look_for_asked(body: object, items: list[Any] | None, session: Any) -> None:
         _place_of(view).misses.clear()
         _look(lost, view)
         named = declared(body)
-        session.asks_for(tool for tool in lost if tool in named and tool not in covered)
+        session.asks_for([tool for tool in lost if tool in named and tool not in covered], named, answered)
 
 
 def turn_back() -> None:

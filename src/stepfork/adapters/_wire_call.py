@@ -32,5 +32,5 @@ def begun(
     replies = Replies(frame.answer, client, sdk)
     replies.put_in_form(is_stream=asked.name.endswith(".stream"))
     if asked.kind == "model":
-        look_for_asked(asked.body, replies.items, frame.session)
+        look_for_asked(asked.body, replies.items, replies.answered, frame.session)
     return replies

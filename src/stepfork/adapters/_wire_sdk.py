@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stepfork._context import _frame, busy
 from stepfork.adapters import _keys
 from stepfork.adapters._boundary import give_up
+from stepfork.adapters._credentials import hide_those_in
 from stepfork.adapters._wire import is_inside, under_way
 from stepfork.adapters._wire_call import begun
 from stepfork.adapters._wire_names import asked_of_sdk
 from stepfork.adapters._wire_serve import Replies
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
     from types import ModuleType
 
     from stepfork._calls import Shape
@@ -99,14 +101,27 @@ def _begun(
     shape: Shape,
 ) -> Exchange | Replies | None:
     try:
-        asked = asked_of_sdk(sdk, args[1] if len(args) > 1 else kwargs["options"])
+        options = args[1] if len(args) > 1 else kwargs["options"]
+        asked = asked_of_sdk(sdk, options)
         sender = client._client
+        _hide_those_of(client, options)
     except Exception as fault:
         give_up(fault)
         return None
     if is_inside(sender):
         return None  # hooked twice: for the SDK itself, and for what is built on it
     return begun(asked, sender, made_in, shape, sdk)
+
+
+def _hide_those_of(client: Any, options: Any) -> None:
+    """Hide what the agent has given, before it is written what it asks; a fetched token comes later."""
+    keys = {
+        "authorization": getattr(client, "api_key", None),
+        "x-api-key": getattr(client, "auth_token", None),
+    }
+    for headers in (keys, getattr(client, "_custom_headers", None), options.headers):
+        if isinstance(headers, Mapping):
+            hide_those_in({name: value for name, value in headers.items() if isinstance(value, str)})
 
 
 def _tried_once(

@@ -15,6 +15,7 @@ from stepfork.adapters._wire_names import plain_json
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from stepfork._calls import Call
     from stepfork._context import Answer
 
 _NOTHING: Any = object()
@@ -42,9 +43,14 @@ class Replies:
             self.seen(error)
 
     @property
+    def answered(self) -> Call | None:
+        """The recorded call whose answer is given; None where a test put it there."""
+        return getattr(self._answer, "call", None)
+
+    @property
     def items(self) -> list[Any] | None:
         """What is given back; None where it is an error, or made only when it is asked for."""
-        call = getattr(self._answer, "call", None)
+        call = self.answered
         items = getattr(self._answer, "injected", None) if call is None else call.outcome.items
         return items if isinstance(items, list) else None
 
