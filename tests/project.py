@@ -121,8 +121,8 @@ class Project:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def pytest(self, *arguments: str, env: Mapping[str, str | None] | None = None, cwd: str = ".") -> Result:
-        """Run pytest in the project; hypothesis, which takes a third of its start, is not needed there."""
-        options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        """Run pytest in the project; plug-ins that take half of its start are not needed there."""
+        options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")
         return self.run("pytest", *options, *arguments, env=env, cwd=cwd)
 
     def stepfork(

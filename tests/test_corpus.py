@@ -14,6 +14,7 @@ PASSED = "airline_task12_trial1"
 REPR_ARGUMENTS = "retail_task74_preconditions"
 
 
+@pytest.mark.slow
 def test_real_runs_go_from_failure_to_a_guarded_fix_and_back(project: Project, corpus: Path) -> None:
     """A failed run of a real agent is red, its fix is shown, accepted and guarded; nothing is live (B27)."""
     chosen = {FIXED_AT_A_FRONTIER, PASSED}

@@ -153,8 +153,8 @@ def run_document(document: str, project: Project) -> list[str]:
     return languages
 
 
-LONG = {"accept.md", "make-test.md", "replay.md"}
-"""They run pytest again and again."""
+LONG = {"accept.md", "make-test.md", "record.md", "replay.md", "run.md"}
+"""They start many processes."""
 
 
 @pytest.mark.parametrize(

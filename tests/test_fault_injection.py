@@ -81,7 +81,7 @@ def _check(injected: Injected, record_property: Any) -> None:
     assert warned
 
 
-@pytest.mark.parametrize("flavour", ["sync", "async_generator"])
+@pytest.mark.parametrize("flavour", ["sync", pytest.param("async_generator", marks=pytest.mark.slow)])
 def test_the_agent_does_not_notice_a_fault_at_some_step(
     tmp_path: Path, flavour: str, record_property: Any
 ) -> None:

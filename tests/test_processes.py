@@ -77,6 +77,7 @@ KINDS = [
     "Pool fork",
     "executor fork",
 ]
+QUICK = {"os.fork", "subprocess environ", "Pool fork"}
 
 
 @pytest.fixture
@@ -93,7 +94,9 @@ def runs(project: Project, kind: str, *functions: str) -> list[Run]:
     return [read_run(path) for path in Path(project.root, ".stepfork", "runs").glob("*.jsonl")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+)
 def test_what_is_called_in_another_process_is_a_run_that_names_its_parent(agent: Project, kind: str) -> None:
     """Forked or spawned, in a pool or a program; a tool outside of any step is not lost (B17)."""
     found = {run.id: run for run in runs(agent, kind, "part", "both")}

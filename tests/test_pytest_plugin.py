@@ -238,9 +238,10 @@ def test_snapshots_of_every_kind_live_side_by_side(shop: Project, tmp_path: Path
             "tests/test_mixed.py::test_parameters[CON]",
             "tests/test_mixed.py",
         ),
-        pytest.param(("-x", "--continue-on-collection-errors"), marks=pytest.mark.slow),
+        ("-x", "--continue-on-collection-errors"),
     ],
 )
+@pytest.mark.slow
 def test_an_update_of_what_has_not_changed_touches_no_file(shop: Project, selection: tuple[str, ...]) -> None:
     """Bytes and times stay, and what was not selected or could not be collected too (B52, B57)."""
     shop.write({"tests/test_mixed.py": MIXED})

@@ -107,7 +107,7 @@ ENDS = {
     "inspected": "import inspect\n\n\nclass C:\n    x = 1\n\n\nprint(inspect.getsource(C))\n",
     "path": "import beside, sys\nprint(beside.__file__, sys.path[0])\n",
 }
-QUICK = {"exit_text", "raises", "own_hook", "interrupted", "at_exit", "from_loop", "pickled"}
+QUICK = {"exit_text", "raises", "interrupted", "pickled"}
 """The rest takes its time: each is two processes or three."""
 
 

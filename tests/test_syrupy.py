@@ -223,6 +223,7 @@ AGENT = """
 """
 
 
+@pytest.mark.slow
 def test_a_swallowed_refusal_refuses_every_write_of_its_test(project: Project) -> None:
     """One comparison that fails is an assertion that fails, also where the test catches it (B55)."""
     project.write({"agent.py": AGENT, "tests/test_it.py": TWICE, "conftest.py": "", "make.py": MAKE})

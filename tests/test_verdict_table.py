@@ -34,7 +34,7 @@ MODES = {
     "update in CI, allowed": Mode(("--snapshot-update", "--stepfork-allow-ci"), "1", writes=True),
     "new only": Mode(("--snapshot-update-new-only",), "0", writes=True),
 }
-SELDOM = {"pytest in CI", "update in CI, allowed", "new only"}
+SELDOM = {"pytest in CI", "update in CI", "update in CI, allowed", "new only"}
 """Modes whose cells follow from the others'; they are run with the slow tests."""
 
 MARKED = [pytest.param(mode, marks=pytest.mark.slow if mode in SELDOM else ()) for mode in MODES]
