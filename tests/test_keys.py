@@ -13,10 +13,10 @@ import pytest
 
 import stepfork
 from replays import record, rerun
-from stepfork._environment import names_to_note
+from stepfork._environment import PLACEHOLDER, names_to_note
 from stepfork._recording import read_run
 from stepfork._verdict.lacking import lacking_variable
-from stepfork.adapters._keys import PLACEHOLDER, stand_ins
+from stepfork.adapters._keys import stand_ins
 
 KEY, ADDRESS = "SHOP_LLM_API_KEY", "OPENAI_BASE_URL"
 SECRET = "kS83-hd72-Qm41-zz09"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLACEHOLDER = "no-key-in-a-replay"
-_NOWHERE = "http://replay.invalid"
+NOWHERE = "http://replay.invalid"
 
 _ADDRESS = re.compile(r"^(?:OPENAI|AZURE|ANTHROPIC)_(?:.+_)?(?:BASE_URL|ENDPOINT)$|_API_BASE$")
 
@@ -38,4 +38,4 @@ def is_address(name: str) -> bool:
 
 def stand_in(name: str) -> str:
     """Return what a replay has in the place of what the variable held."""
-    return _NOWHERE if is_address(name) else PLACEHOLDER
+    return NOWHERE if is_address(name) else PLACEHOLDER

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, final
 
 from stepfork._context import opened, running
 from stepfork._paths import project_root
-from stepfork._redact.in_use import in_use
 from stepfork._replay.explain import explain
 from stepfork._replay.load import load_recording
 from stepfork._replay.override import Overrides
 from stepfork._replay.processes import watching_processes
 from stepfork._replay.protocol import new_session
+from stepfork._replay.surroundings import surroundings_of
 from stepfork._settings import settings
 from stepfork._text import shown_call
-from stepfork.adapters._keys import stand_ins
-from stepfork.adapters._switch import switched_on
 from stepfork.errors import ReplayStopped, StepforkError, UnusedCalls
 
 if TYPE_CHECKING:
@@ -59,10 +57,7 @@ class replaying:  # noqa: N801 - used as a statement: ``with stepfork.replaying(
         return [call.address for call in self._session.unused]
 
     def __enter__(self) -> replaying:
-        recorded = self._session.recording.run
-        self._stack.enter_context(in_use.without_those_of_other_runs())
-        self._stack.enter_context(stand_ins(recorded.variables, recorded.adapters))
-        self._stack.enter_context(switched_on(recorded.adapters, recorded.tools + recorded.found))
+        self._stack.enter_context(surroundings_of(self._session.recording.run))
         self._stack.callback(self._session.close)
         self._stack.enter_context(watching_processes(self._session))
         self._stack.enter_context(opened(self._session))

@@ -14,7 +14,6 @@ from stepfork._calls import Call, Outcome, Run
 from stepfork._codec import decode
 from stepfork._control_flow import at_heart, is_control_flow
 from stepfork._paths import project_root
-from stepfork._redact.in_use import in_use
 from stepfork._replay.extension import ExtensionWriter
 from stepfork._replay.leaving import end_child, let_go
 from stepfork._replay.load import Recording, load_recording
@@ -24,15 +23,15 @@ from stepfork._replay.protocol import new_session
 from stepfork._replay.result import Replayed
 from stepfork._replay.root_call import root_arguments
 from stepfork._replay.stop import comes_of_stop
+from stepfork._replay.surroundings import surroundings_of
 from stepfork._replay.time_limit import LoopLimit, time_limit
 from stepfork._settings import Settings, settings
 from stepfork._spec import spec_of
-from stepfork.adapters._keys import stand_ins
-from stepfork.adapters._switch import switched_on
 from stepfork.errors import OptionError, ReplayStopped, ReplayTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from stepfork._calls import Failure
     from stepfork.tolerance import Rule
@@ -118,17 +117,8 @@ class Conductor:
             return not self.session.failures.was_served(error)
         return isinstance(error, asyncio.CancelledError) and self.limit.is_cancelled_from_outside()
 
-    @contextlib.contextmanager
-    def _surroundings(self) -> Iterator[None]:
-        """What was a tool at any time of the run is one from the start: no body of it is to run."""
-        run = self.recording.run
-        variables = () if self._asks_somebody else run.variables
-        with (
-            in_use.without_those_of_other_runs(),
-            stand_ins(variables, run.adapters),
-            switched_on(run.adapters, run.tools + run.found),
-        ):
-            yield
+    def _surroundings(self) -> AbstractContextManager[None]:
+        return surroundings_of(self.recording.run, asks_somebody=self._asks_somebody)
 
     def play(self) -> Replayed:
         """Run a root in this thread; an async one in an event loop of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from stepfork.adapters._keys import PLACEHOLDER
+from stepfork._environment import NOWHERE, PLACEHOLDER
 from stepfork.adapters._wire_sdk import hook_client, without_key
 
 if TYPE_CHECKING:
@@ -30,4 +30,4 @@ def _error() -> type[Exception]:
     return error
 
 
-_without_foundry = without_key(_error, {"api_key": PLACEHOLDER, "base_url": "http://replay.invalid"})
+_without_foundry = without_key(_error, {"api_key": PLACEHOLDER, "base_url": NOWHERE})

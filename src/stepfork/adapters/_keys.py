@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stepfork._context import replay_is_open
-from stepfork._environment import PLACEHOLDER as PLACEHOLDER
-from stepfork._environment import stand_in
+from stepfork._environment import PLACEHOLDER, stand_in
 from stepfork._redact.in_use import in_use
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from stepfork.adapters._keys import PLACEHOLDER, may_be_missing
+from stepfork._environment import PLACEHOLDER
+from stepfork.adapters._keys import may_be_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

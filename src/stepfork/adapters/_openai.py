@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from stepfork._environment import NOWHERE, PLACEHOLDER
 from stepfork.adapters import _keys
-from stepfork.adapters._keys import PLACEHOLDER
 from stepfork.adapters._wire_sdk import hook_client, without_key
 
 if TYPE_CHECKING:
@@ -63,5 +63,5 @@ def _error() -> type[Exception]:
 
 _without_key = without_key(_error, {"api_key": PLACEHOLDER})
 _without_azure = without_key(
-    _error, {"api_key": PLACEHOLDER, "api_version": "none", "azure_endpoint": "http://replay.invalid"}
+    _error, {"api_key": PLACEHOLDER, "api_version": "none", "azure_endpoint": NOWHERE}
 )

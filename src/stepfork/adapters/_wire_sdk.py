@@ -104,12 +104,12 @@ def _begun(
         options = args[1] if len(args) > 1 else kwargs["options"]
         asked = asked_of_sdk(sdk, options)
         sender = client._client
+        if is_inside(sender):
+            return None  # hooked twice: for the SDK itself, and for what is built on it
         _hide_those_of(client, options)
     except Exception as fault:
         give_up(fault)
         return None
-    if is_inside(sender):
-        return None  # hooked twice: for the SDK itself, and for what is built on it
     return begun(asked, sender, made_in, shape, sdk)
 
 
